@@ -117,3 +117,117 @@ def test_a_wrapper_that_leaves_out_init_patches_its_step() -> None:
         wrapper.register_step_pre_hook(lambda *_: calls.append("before"))  # noqa: B023
         wrapper.step()
         assert calls == ["before", "step"] and Wrapper.step.hooked
+
+
+# ---- steps that are differentiated ----------------------------------------------------------------------------------
+DIFFERENTIATED = {
+    "Adadelta": [{}, {"weight_decay": 0.1, "maximize": True}],
+    "Adagrad": [{}, {"lr_decay": 0.1, "weight_decay": 0.1}],
+    "Adam": [{}, {"amsgrad": True, "weight_decay": 0.1}, {"maximize": True, "decoupled_weight_decay": True}],
+    "AdamW": [{}, {"amsgrad": True}],
+    "Adamax": [{}, {"weight_decay": 0.1}],
+    "ASGD": [{}, {"t0": 0, "weight_decay": 0.1}],
+    "NAdam": [{}, {"weight_decay": 0.1, "decoupled_weight_decay": True}],
+    "RAdam": [{}, {"weight_decay": 0.1, "betas": (0.9, 0.5)}],
+    "RMSprop": [{}, {"centered": True, "momentum": 0.9, "weight_decay": 0.1}],
+    "Rprop": [{}],
+    "SGD": [{}, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, {"momentum": 0.9, "dampening": 0.1}],
+}
+TAKE_LR = ("Adam", "AdamW", "NAdam", "RAdam", "SGD")  # PyTorch's others refuse a tensor
+ONCE = ("Adamax 0", "Adamax 1", "Adam 1", "AdamW 1", "RMSprop 1", "Rprop 0")  # PyTorch refuses a second step's backward
+CASES = [(name, number) for name, all_options in DIFFERENTIATED.items() for number in range(len(all_options))]
+
+
+def unrolled(module, name, options, steps, with_lr=False):
+    """Gradients through the steps: of where the parameter was, of what made its gradients, of the learning rate."""
+    start, by = (module.tensor(v, dtype=module.float64, requires_grad=True) for v in ([1.0, -2.0], [0.3, 0.5]))
+    lr = module.tensor(0.1, dtype=module.float64, requires_grad=True) if with_lr else 0.1
+    p = start.clone()
+    optimizer = getattr(module.optim, name)([p], lr=lr, differentiable=True, **options)
+    for k in range(steps):
+        optimizer.zero_grad()
+        now = p.clone()  # what a step writes is saved nowhere
+        p.grad = module.autograd.grad((by * now**2 + k * now).sum(), now, create_graph=True)[0]
+        optimizer.step()
+    state = {key: value.requires_grad for key, value in optimizer.state[p].items() if key in ("exp_avg", "square_avg")}
+    wanted = [start, by, lr] if with_lr else [start, by]
+    found = module.autograd.grad(p.square().sum(), wanted, allow_unused=True)  # SGD forgets how its momentum began
+    return [p.tolist(), *([] if g is None else g.tolist() for g in found)], state
+
+
+@pytest.mark.parametrize("name, number", CASES)
+def test_a_step_is_differentiated(name, number):
+    options = DIFFERENTIATED[name][number]
+    for steps in (1,) if f"{name} {number}" in ONCE else (1, 2):
+        (mine, state), (theirs, their_state) = (unrolled(module, name, options, steps) for module in (nt, torch))
+        for a, b in zip(mine, theirs):
+            assert a == pytest.approx(b, rel=1e-4, abs=1e-7)  # PyTorch counts steps in float32 here
+        assert state == their_state
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_three_steps_have_the_slopes_of_differences(name):
+    """Also where PyTorch refuses a second one; in Rprop the gradients' signs alone count."""
+    if name == "ASGD":
+        pytest.skip("its step is the gradient's, which SGD's is")
+    (_, *found), _ = unrolled(nt, name, {}, 3)
+    for which, at in enumerate(([1.0, -2.0], [0.3, 0.5])):
+        for k in range(2):
+            ends = []
+            for change in (1e-6, -1e-6):
+                start, by = ([1.0, -2.0], [0.3, 0.5])
+                moved = [list(start), list(by)]
+                moved[which][k] = at[k] + change
+                p = nt.tensor(moved[0], dtype=nt.float64, requires_grad=True)
+                scale = nt.tensor(moved[1], dtype=nt.float64)
+                optimizer = getattr(nt.optim, name)([p], lr=0.1)
+                for step in range(3):
+                    optimizer.zero_grad()
+                    (scale * p**2 + step * p).sum().backward()
+                    optimizer.step()
+                ends.append(p.detach().square().sum().item())
+            assert found[which][k] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", TAKE_LR)
+def test_a_learning_rate_is_differentiated(name):
+    (mine, _), (theirs, _) = (unrolled(module, name, {}, 1, with_lr=True) for module in (nt, torch))
+    for a, b in zip(mine, theirs):
+        assert a == pytest.approx(b, rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+@pytest.mark.parametrize("how", ["leaf", "foreach", "capturable", "plain", "two rates"])
+def test_what_a_differentiated_or_captured_step_refuses(name, how):
+    said = []
+    for module in (nt, torch):
+        p = module.tensor([1.0, 2.0], requires_grad=True)
+        options = {"capturable": True} if how == "capturable" else {"differentiable": how != "plain"}
+        options |= {"foreach": True} if how == "foreach" else {"lr": module.ones(2)} if how == "two rates" else {}
+        try:
+            made = p if how in ("leaf", "capturable") else p.clone()
+            optimizer = getattr(module.optim, name)([made], **options)
+            made.grad = module.ones(2)
+            optimizer.step()
+            said.append(made.tolist() == p.tolist())
+        except Exception as error:
+            said.append(type(error))
+    assert said[0] is said[1]
+
+
+def test_a_captured_step_compiles_and_runs_elsewhere():
+    lines = []
+    for options in ({}, {"capturable": True}):
+        p = nt.nn.Parameter(nt.ones(3))
+        optimizer = nt.optim.Adam([p], lr=0.1, **options)
+
+        @nt.compile
+        def step(p=p, optimizer=optimizer):
+            optimizer.step()
+
+        for _ in range(3):
+            (p**2).sum().backward()
+            step()
+            optimizer.zero_grad()
+        lines.append(p.tolist())
+    assert lines[0] == lines[1]

@@ -1,11 +1,11 @@
 """Adadelta: steps as large as the steps before were, without a learning rate of their own (Zeiler 2012)."""
 
 from .each import EachParameter, check_lr, decayed, zeros
-from .optimizer import check_range
+from .optimizer import add_into, check_range
 
 
 class Adadelta(EachParameter):
-    """Adadelta with PyTorch's arguments; capturable and differentiable: not yet."""
+    """Adadelta with PyTorch's arguments."""
 
     def __init__(
         self, params, lr=1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
@@ -27,6 +27,6 @@ class Adadelta(EachParameter):
     def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
         grad, rho, eps = decayed(grad, parameter, group), group["rho"], group["eps"]
         square = state["square_avg"].mul_(rho).addcmul_(grad, grad, value=1 - rho)
-        delta = state["acc_delta"].add(eps).sqrt_().div_(square.add(eps).sqrt_()).mul_(grad)
+        delta = state["acc_delta"].add(eps).sqrt_().div(square.add(eps).sqrt_()).mul_(grad)
         state["acc_delta"].mul_(rho).addcmul_(delta, delta, value=1 - rho)
-        parameter.add_(delta, alpha=-group["lr"])
+        add_into(parameter, delta, -group["lr"])

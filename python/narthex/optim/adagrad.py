@@ -2,11 +2,11 @@
 
 from .. import _C
 from .each import EachParameter, check_lr, decayed
-from .optimizer import check_range, check_ways
+from .optimizer import check_range, check_ways, divide_into
 
 
 class Adagrad(EachParameter):
-    """Adagrad with PyTorch's arguments; differentiable: not yet."""
+    """Adagrad with PyTorch's arguments."""
 
     takes_sparse = True
 
@@ -52,5 +52,5 @@ class Adagrad(EachParameter):
             below = state["sum"].sparse_mask(whole).values().sqrt().add_(group["eps"])
             parameter.add_(whole.with_values(whole.values() / below), alpha=-lr)
             return
-        below = state["sum"].addcmul_(grad, grad, value=1).sqrt().add_(group["eps"])
-        parameter.addcdiv_(grad, below, value=-lr)
+        below = state["sum"].addcmul_(grad, grad, value=1).sqrt().add(group["eps"])
+        divide_into(parameter, grad, below, -lr)

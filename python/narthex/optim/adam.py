@@ -1,11 +1,20 @@
 """Adam: steps scaled by running means of the gradient and of its square."""
 
 from .. import _C
-from .optimizer import Optimizer, alike, check_options, check_range, check_ways, is_half
+from .optimizer import (
+    Optimizer,
+    alike,
+    check_options,
+    check_range,
+    check_ways,
+    divide_into,
+    is_half,
+    kept,
+)
 
 
 class Adam(Optimizer):
-    """Adam with PyTorch's arguments; capturable, differentiable and tensors as numbers: not yet.
+    """Adam with PyTorch's arguments; betas as tensors: not yet, lr as one with differentiable.
 
     A step is one launch for all parameters of a group, whatever `foreach` and `fused` are.
     """
@@ -30,7 +39,7 @@ class Adam(Optimizer):
     ) -> None:
         name = type(self).__name__
         check_ways(foreach, fused, differentiable)
-        check_options(name, lr, capturable=capturable, differentiable=differentiable)
+        check_options(name, lr, differentiable)
         if any(isinstance(beta, _C.TensorBase) for beta in betas):
             raise NotImplementedError(f"{name}: betas as Tensors are not there yet; give numbers")
         if not 0.0 <= lr:
@@ -69,7 +78,7 @@ class Adam(Optimizer):
 
     def _step_group(self, group: dict) -> None:
         for parameters in alike(group):
-            if not group["fused"] and any(map(is_half, parameters)):
+            if group["differentiable"] or (not group["fused"] and any(map(is_half, parameters))):
                 for parameter in parameters:
                     self._step_one(parameter, group)
             else:
@@ -98,7 +107,7 @@ class Adam(Optimizer):
         )
 
     def _step_one(self, parameter, group: dict) -> None:
-        """One operator after the other, as half types are rounded."""
+        """One operator after the other, as half types are rounded and gradients recorded."""
         lr, decay, (beta1, beta2) = group["lr"], group["weight_decay"], group["betas"]
         grad = -parameter.grad if group["maximize"] else parameter.grad
         state = self._state_of(parameter, group["amsgrad"])
@@ -108,9 +117,10 @@ class Adam(Optimizer):
             parameter.mul_(1 - lr * decay)
         elif decay != 0:
             grad = grad.add(parameter, alpha=decay)
-        mean.lerp_(grad, 1 - beta1)
-        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        mean = kept(mean.lerp_(grad, 1 - beta1), group)
+        square = kept(square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2), group)
         if group["amsgrad"]:
-            square = state["max_exp_avg_sq"].copy_(_C.maximum(state["max_exp_avg_sq"], square))
-        below = square.sqrt().div_((1 - beta2**step) ** 0.5).add_(group["eps"])
-        parameter.addcdiv_(mean, below, value=-(lr / (1 - beta1**step)))
+            most = state["max_exp_avg_sq"]
+            square = most.copy_(_C.maximum(kept(most, group), square))
+        below = square.sqrt().div((1 - beta2**step) ** 0.5).add_(group["eps"])
+        divide_into(parameter, mean, below, -(lr / (1 - beta1**step)))

@@ -2,11 +2,11 @@
 
 from .. import _C
 from .each import EachParameter, check_betas, check_lr, decayed, zeros
-from .optimizer import check_range
+from .optimizer import check_range, divide_into, kept
 
 
 class Adamax(EachParameter):
-    """Adamax with PyTorch's arguments; capturable and differentiable: not yet."""
+    """Adamax with PyTorch's arguments."""
 
     def __init__(
         self, params, lr=2e-3, betas: tuple = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -27,6 +27,6 @@ class Adamax(EachParameter):
     def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
         grad, (beta1, beta2) = decayed(grad, parameter, group), group["betas"]
         mean, largest = state["exp_avg"].lerp_(grad, 1 - beta1), state["exp_inf"]
-        largest.copy_(_C.maximum(largest.mul_(beta2), grad.abs().add_(group["eps"])))
+        largest.copy_(_C.maximum(kept(largest.mul_(beta2), group), grad.abs().add_(group["eps"])))
         lr = group["lr"] / (1 - beta1 ** state["step"].item())
-        parameter.addcdiv_(mean, largest, value=-lr)
+        divide_into(parameter, kept(mean, group), kept(largest, group), -lr)

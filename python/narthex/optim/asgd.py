@@ -6,7 +6,7 @@ from .optimizer import check_range
 
 
 class ASGD(EachParameter):
-    """ASGD with PyTorch's arguments; capturable and differentiable: not yet. The average is state["ax"]."""
+    """ASGD with PyTorch's arguments. The average is state["ax"]."""
 
     def __init__(
         self, params, lr=1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0,
@@ -20,13 +20,13 @@ class ASGD(EachParameter):
         })  # fmt: skip
 
     def _begin(self, parameter, group: dict, state: dict) -> None:
-        state["eta"] = _C.tensor(group["lr"], dtype=_C.float32)
+        state["eta"] = _C.tensor(float(group["lr"]), dtype=_C.float32)
         state["mu"] = _C.ones((), dtype=_C.float32)
         state["ax"] = zeros(parameter)
 
     def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
         grad, eta, mu, average = decayed(grad, parameter, group), state["eta"], state["mu"], state["ax"]
-        step, lr = state["step"].item(), group["lr"]
+        step, lr = state["step"].item(), float(group["lr"])
         parameter.mul_(1 - group["lambd"] * eta.item())
         parameter.add_(grad, alpha=-eta.item())
         if mu.item() == 1:

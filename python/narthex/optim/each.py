@@ -8,9 +8,8 @@ class EachParameter(Optimizer):
     """Base class: a subclass says what the state of a parameter is and how it is stepped."""
 
     def _start(self, params, options: dict) -> None:
-        """What every constructor ends with: `options` are the defaults; those that are not there are refused."""
-        later = {name: options.get(name, False) for name in ("capturable", "differentiable")}
-        check_options(type(self).__name__, options["lr"], **later)
+        """What every constructor ends with: `options` are the defaults; what is not there is refused."""
+        check_options(type(self).__name__, options["lr"], options.get("differentiable", False))
         Optimizer.__init__(self, params, options)
 
     def _step_group(self, group: dict) -> None:

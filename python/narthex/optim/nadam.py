@@ -2,11 +2,11 @@
 
 from .. import _C
 from .each import EachParameter, check_betas, check_lr, decayed, zeros
-from .optimizer import check_range
+from .optimizer import check_range, divide_into, kept
 
 
 class NAdam(EachParameter):
-    """NAdam with PyTorch's arguments; capturable and differentiable: not yet."""
+    """NAdam with PyTorch's arguments."""
 
     def __init__(
         self, params, lr=2e-3, betas: tuple = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -36,9 +36,9 @@ class NAdam(EachParameter):
             grad = decayed(grad, parameter, group)
         mu, mu_next = (beta1 * (1.0 - 0.5 * 0.96 ** (at * group["momentum_decay"])) for at in (step, step + 1))
         state["mu_product"] *= mu
-        mean = state["exp_avg"].lerp_(grad, 1 - beta1)
+        mean = kept(state["exp_avg"].lerp_(grad, 1 - beta1), group)
         square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        below = square.div(1 - beta2**step).sqrt().add_(group["eps"])
+        below = square.div(1 - beta2**step).sqrt().add(group["eps"])
         product = state["mu_product"].item()
-        parameter.addcdiv_(grad, below, value=-lr * (1.0 - mu) / (1.0 - product))
-        parameter.addcdiv_(mean, below, value=-lr * mu_next / (1.0 - product * mu_next))
+        divide_into(parameter, grad, below, -lr * (1.0 - mu) / (1.0 - product))
+        divide_into(parameter, mean, below, -lr * mu_next / (1.0 - product * mu_next))

@@ -13,7 +13,8 @@ from typing import Any
 
 from .. import _C
 from ..autograd._ranges import record_function
-from ..autograd.grad_mode import enable_grad, no_grad
+from ..autograd.grad_mode import enable_grad, set_grad_enabled
+from ..compiler import is_compiling
 
 _COMPLEX, _dtype = {_C.complex32, _C.complex64, _C.complex128}, attrgetter("dtype")
 
@@ -156,12 +157,11 @@ class Optimizer:
         self._check_group(param_group)
         self.param_groups.append(param_group)
 
-    @staticmethod
-    def _check_parameter(parameter) -> None:
+    def _check_parameter(self, parameter) -> None:
         if not isinstance(parameter, _C.TensorBase):
             kind = type(parameter).__name__
             raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {kind}")
-        if not (parameter.is_leaf or parameter.retains_grad):
+        if not (self.defaults.get("differentiable") or parameter.is_leaf or parameter.retains_grad):
             raise ValueError("can't optimize a non-leaf Tensor")
 
     def _check_group(self, group: dict) -> None:
@@ -204,8 +204,9 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with no_grad():
-            for group in self.param_groups:
+        for group in self.param_groups:
+            with set_grad_enabled(bool(group.get("differentiable"))):
+                self._check_group_now(group)
                 if not self.takes_sparse and has_sparse(group["params"]):
                     name = type(self).__name__
                     raise RuntimeError(f"{name} does not support sparse gradients{self.instead_of_sparse}")
@@ -214,6 +215,20 @@ class Optimizer:
                 else:
                     self._step_group(group)
         return loss
+
+    steps_one_by_one = True  # a step of many at once, which `foreach` asks for, is not recorded
+
+    def _check_group_now(self, group: dict) -> None:
+        """AssertionError for what PyTorch refuses when the step is made."""
+        if group.get("differentiable") and group.get("foreach") and self.steps_one_by_one:
+            raise AssertionError("_foreach ops don't support autograd")
+        if not group.get("capturable") or group.get("fused") or is_compiling():
+            return
+        if any(parameter.grad is not None and parameter.device.type == "cpu" for parameter in group["params"]):
+            raise AssertionError(
+                f"{type(self).__name__}: capturable=True is for steps that a device captures, or torch.compile; a "
+                "parameter is on the CPU"
+            )
 
     takes_sparse = False  # whether _step_group knows sparse gradients
     instead_of_sparse = ""
@@ -358,13 +373,36 @@ def _state_for(parameter, value, key=None):
     return deepcopy(value)
 
 
-def check_options(name: str, lr, **later) -> None:
-    """Refuses what the optimizers here do not do: tensors as learning rate and the options in `later` that are on."""
-    if isinstance(lr, _C.TensorBase):
-        raise NotImplementedError(f"{name}: lr as a Tensor is not there yet; give a number")
-    for option, value in later.items():
-        if value:
-            raise NotImplementedError(f"{name}: {option}=True is not there yet; leave it out")
+def check_options(name: str, lr, differentiable: bool = False) -> None:
+    """Refuses what the optimizers here do not do: tensors as learning rate of a step that is not differentiated."""
+    if not isinstance(lr, _C.TensorBase):
+        return
+    if lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    if not differentiable:
+        raise NotImplementedError(f"{name}: lr as a Tensor is there with differentiable=True alone; give a number")
+
+
+# ---- steps that may be differentiated --------------------------------------------------------------------------------
+def kept(value, group: dict):
+    """State for what follows in a step; where that is recorded a copy, since the next step writes into the state."""
+    return value.clone() if group.get("differentiable") else value
+
+
+def add_into(parameter, change, factor) -> None:
+    """parameter += factor * change. A factor that is a tensor, a learning rate, gets its gradient, too."""
+    if isinstance(factor, _C.TensorBase):
+        parameter.add_(change * factor)
+    else:
+        parameter.add_(change, alpha=factor)
+
+
+def divide_into(parameter, change, below, factor) -> None:
+    """parameter += factor * change / below; as add_into."""
+    if isinstance(factor, _C.TensorBase):
+        parameter.addcdiv_(change * factor, below)
+    else:
+        parameter.addcdiv_(change, below, value=factor)
 
 
 def check_ways(foreach, fused, differentiable: bool = False) -> None:

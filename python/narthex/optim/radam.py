@@ -5,7 +5,7 @@ from .optimizer import check_range
 
 
 class RAdam(EachParameter):
-    """RAdam with PyTorch's arguments; capturable and differentiable: not yet."""
+    """RAdam with PyTorch's arguments."""
 
     def __init__(
         self, params, lr=1e-3, betas: tuple = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -41,5 +41,5 @@ class RAdam(EachParameter):
             parameter.add_(mean * lr, alpha=-1.0)
             return
         rectify = ((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)) ** 0.5
-        adaptive = left2**0.5 / square.sqrt().add_(group["eps"])
+        adaptive = left2**0.5 / square.sqrt().add(group["eps"])
         parameter.add_(mean * lr * adaptive * rectify, alpha=-1.0)

@@ -1,11 +1,11 @@
 """RMSprop: steps divided by the root of a running mean of the gradient's square."""
 
 from .. import _C
-from .optimizer import Optimizer, check_options, check_range, check_ways
+from .optimizer import Optimizer, add_into, check_options, check_range, check_ways, divide_into, kept
 
 
 class RMSprop(Optimizer):
-    """RMSprop with PyTorch's arguments; capturable, differentiable and tensors as numbers: not yet."""
+    """RMSprop with PyTorch's arguments; lr as a tensor: with differentiable alone."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class RMSprop(Optimizer):
         differentiable: bool = False,
     ) -> None:
         check_ways(foreach, None, differentiable)
-        check_options("RMSprop", lr, capturable=capturable, differentiable=differentiable)
+        check_options("RMSprop", lr, differentiable)
         if not 0.0 <= lr:
             raise ValueError(f"Invalid learning rate: {lr}")
         check_range("epsilon", eps)
@@ -69,11 +69,11 @@ class RMSprop(Optimizer):
             grad = grad.add(parameter, alpha=group["weight_decay"])
         square = state["square_avg"].mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
         if group["centered"]:
-            mean = state["grad_avg"].lerp_(grad, 1 - alpha)
+            mean = kept(state["grad_avg"].lerp_(grad, 1 - alpha), group)
             square = square.addcmul(mean, mean, value=-1)
-        below = square.sqrt().add_(group["eps"])
+        below = square.sqrt().add(group["eps"])
         if group["momentum"] > 0:
             moved = state["momentum_buffer"].mul_(group["momentum"]).addcdiv_(grad, below)
-            parameter.add_(moved, alpha=-lr)
+            add_into(parameter, kept(moved, group), -lr)
         else:
-            parameter.addcdiv_(grad, below, value=-lr)
+            divide_into(parameter, grad, below, -lr)

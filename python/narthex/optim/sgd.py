@@ -1,7 +1,17 @@
 """Stochastic gradient descent with momentum."""
 
 from .. import _C
-from .optimizer import Optimizer, alike, check_options, check_range, check_ways, has_sparse, is_half
+from .optimizer import (
+    Optimizer,
+    add_into,
+    alike,
+    check_options,
+    check_range,
+    check_ways,
+    has_sparse,
+    is_half,
+    kept,
+)
 
 
 class SGD(Optimizer):
@@ -12,6 +22,7 @@ class SGD(Optimizer):
     """
 
     takes_sparse = True
+    steps_one_by_one = False
 
     def __init__(
         self,
@@ -28,7 +39,7 @@ class SGD(Optimizer):
         fused: bool | None = None,
     ) -> None:
         check_ways(foreach, fused, differentiable)
-        check_options("SGD", lr, differentiable=differentiable)
+        check_options("SGD", lr, differentiable)
         if lr < 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         check_range("momentum", momentum)
@@ -52,7 +63,11 @@ class SGD(Optimizer):
 
     def _step_group(self, group: dict) -> None:
         for parameters in alike(group):
-            if has_sparse(parameters) or (not group["fused"] and any(map(is_half, parameters))):
+            if (
+                group["differentiable"]
+                or has_sparse(parameters)
+                or (not group["fused"] and any(map(is_half, parameters)))
+            ):
                 for parameter in parameters:
                     self._step_one(parameter, group)
                 continue
@@ -81,7 +96,7 @@ class SGD(Optimizer):
         )
 
     def _step_one(self, parameter, group: dict) -> None:
-        """One operator after the other, as half types are rounded."""
+        """One operator after the other, as half types are rounded and gradients recorded."""
         momentum, decay = group["momentum"], group["weight_decay"]
         change = -parameter.grad if group["maximize"] else parameter.grad
         if decay != 0:
@@ -92,6 +107,6 @@ class SGD(Optimizer):
                 state["momentum_buffer"] = change.detach().clone()
             else:
                 state["momentum_buffer"].mul_(momentum).add_(change, alpha=1 - group["dampening"])
-            running = state["momentum_buffer"]
+            running = kept(state["momentum_buffer"], group)
             change = change.add(running, alpha=momentum) if group["nesterov"] else running
-        parameter.add_(change, alpha=-group["lr"])
+        add_into(parameter, change, -group["lr"])
