@@ -429,7 +429,8 @@ def near_body(world, element, expr):
     bound = set().union(*map(names_in, near)) - set(element.scope)
     if not near or bound or any(e.value in world.functions and e.value not in world.prims for e in calls):
         return None
-    tests = {f"(fabs{suffix}({element.text(e.args[0])}) <= {element.number(world.prims[e.value].near)})" for e in near}
+    # NaN is near: it stays what it is.
+    tests = {f"!(fabs{suffix}({element.text(e.args[0])}) > {element.number(world.prims[e.value].near)})" for e in near}
     element.near = True
     return " & ".join(sorted(tests)), element.text(expr)
 

@@ -147,10 +147,32 @@ DEFINE_MOVE(128)
 enum { LINE = 4 * NX_LANES }; /* as wide as a register */
 typedef uint64_t line __attribute__((vector_size(LINE), aligned(1), may_alias));
 
+/* Rows shorter than a line: both ends of each, which may meet. */
+#define DEFINE_SHORT_ROWS(bits)                                                                              \
+    static void short_rows_##bits(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t bytes) {\
+        for (int64_t r = 0; r < rows; r++, to += to_step, from += from_step) {                              \
+            uint##bits##_t first, last;                                                                     \
+            memcpy(&first, from, sizeof first);                                                             \
+            memcpy(&last, from + bytes - sizeof last, sizeof last);                                         \
+            memcpy(to, &first, sizeof first);                                                               \
+            memcpy(to + bytes - sizeof last, &last, sizeof last);                                           \
+        }                                                                                                   \
+    }
+DEFINE_SHORT_ROWS(8)
+DEFINE_SHORT_ROWS(16)
+DEFINE_SHORT_ROWS(32)
+DEFINE_SHORT_ROWS(64)
+DEFINE_SHORT_ROWS(128)
+
 /* Lines, the last one over what the one before it has moved. */
 static void move_rows(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t bytes) {
-    bool lines = bytes >= LINE;
-    for (int64_t r = 0; r < rows; r++, to += to_step, from += from_step) {
+    if (bytes <= 2) (bytes == 2 ? short_rows_16 : short_rows_8)(to, to_step, from, from_step, rows, bytes);
+    else if (bytes == 3) for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_step, from + r * from_step, 3);
+    else if (bytes <= 8) short_rows_32(to, to_step, from, from_step, rows, bytes);
+    else if (bytes <= 16) short_rows_64(to, to_step, from, from_step, rows, bytes);
+    else if (bytes < LINE && bytes <= 32) short_rows_128(to, to_step, from, from_step, rows, bytes);
+    else if (bytes < LINE) for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_step, from + r * from_step, (size_t)bytes);
+    else for (int64_t r = 0; r < rows; r++, to += to_step, from += from_step) {
         int64_t i = 0;
         for (; i + 2 * LINE <= bytes; i += 2 * LINE) {
             line first = *(const line *)(from + i), second = *(const line *)(from + i + LINE);
@@ -158,8 +180,7 @@ static void move_rows(char *to, int64_t to_step, const char *from, int64_t from_
             *(line *)(to + i + LINE) = second;
         }
         if (i + LINE <= bytes) *(line *)(to + i) = *(const line *)(from + i);
-        if (lines && bytes % LINE) *(line *)(to + bytes - LINE) = *(const line *)(from + bytes - LINE);
-        if (!lines) memcpy(to, from, (size_t)bytes);
+        if (bytes % LINE) *(line *)(to + bytes - LINE) = *(const line *)(from + bytes - LINE);
     }
 }
 
