@@ -305,11 +305,57 @@ def test_arguments_of_classes_that_are_registered() -> None:
     assert isinstance(result, Pair) and result.first.tolist() == [1.0, 1.0]
 
 
-def test_what_narthex_lacks_it_says() -> None:
-    x = narthex.ones(2)
-    with pytest.raises(NotImplementedError, match="torch.export.draft_export"):
-        narthex.export.draft_export(narthex.nn.ReLU(), (x,))
+@pytest.mark.parametrize("lib", [narthex, torch], ids=["narthex", "torch"])
+def test_tables_and_names_are_changed_by_hand(lib: Any) -> None:
+    """What is taken out of the table stays an operator; a name in a signature; an unflattened graph that was edited."""
+    table = lib.export.default_decompositions()
+    assert type(table) is lib.export.CustomDecompTable and type(table.copy()) is type(table)
+    silu = lib.ops.aten.silu.default
+    program = lib.export.export(module(lib, lambda x: lib.nn.functional.silu(x)), (lib.ones(2, 2),))
+    assert "silu" not in program.run_decompositions(table).graph_module.code
+    kept = table.copy()
+    assert callable(kept.pop(silu)) and silu in table and silu not in kept and silu not in kept.materialize()
+    assert "silu" in program.run_decompositions(kept).graph_module.code
+    with pytest.raises(KeyError):
+        kept.pop(silu)
 
+    entry, argument = program.module_call_graph[0].signature, lib.export.graph_signature.TensorArgument
+    entry.inputs.extend(argument(name=name) for name in ("a", "b"))
+    nodes = [lib.fx.Graph().placeholder(name) for name in ("a", "b")]
+    entry.replace_all_uses_with(*nodes)
+    assert [each.name for each in entry.inputs][-2:] == ["b", "b"]
+
+    program = lib.export.export(module(lib, lambda x: x + 1), (lib.ones(2),))
+    whole = lib.export.unflatten(program)
+    (add,) = (node for node in whole.graph.nodes if node.op == "call_function")
+    add.args = (add.args[0], 5)
+    whole.finalize()
+    assert whole(lib.ones(2)).tolist() == [6.0, 6.0]
+
+
+@pytest.mark.parametrize("lib", [narthex, torch], ids=["narthex", "torch"])
+def test_a_draft_tells_which_sizes_it_could_not_leave_open(lib: Any) -> None:
+    """The report and the bounds of the program are PyTorch's."""
+    halves = module(lib, lambda x: x + 1 if x.shape[0] > 5 else x - 1)
+    x, dim = lib.ones(4, 3), lib.export.Dim("b")
+    for shapes in (None, (({0: lib.export.Dim.AUTO},),)):
+        report = lib.export.draft_export(halves, (x,), dynamic_shapes=shapes)._report
+        assert report.successful() and report.failures == [] and repr(report) == "DraftExportReport([])"
+    program = lib.export.draft_export(halves, (x,), dynamic_shapes=(({0: dim},),))
+    report = program._report
+    assert not report.successful() and [str(f.failure_type) for f in report.failures] in (["GUARD_ADDED"], ["3"])
+    assert "5" in report.failures[0].data["expr"] and "dynamic_shapes" in str(report)
+    assert "AUTO" in str(report.failures[0].data["new_dynamic_shapes"])
+    (bounds,) = program.range_constraints.values()
+    assert bounds.upper == 5  # below, PyTorch has 2: 0 and 1 are sizes of their own there
+    assert program.module()(lib.ones(3, 3)).tolist() == [[0.0] * 3] * 3
+    with pytest.raises(Exception, match="Constraints violated"):
+        lib.export.export(halves, (x,), dynamic_shapes=(({0: dim},),))
+    with pytest.raises(Exception, match="Expecting `args` to be a tuple"):
+        lib.export.draft_export(halves, [x])
+
+
+def test_what_narthex_lacks_it_says() -> None:
     class Leaf:
         pass
 

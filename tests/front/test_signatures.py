@@ -37,6 +37,8 @@ SPACES = tuple(
     torch.utils.flop_counter torch.utils._pytree torch.utils.model_zoo
     torch.library torch.fx.node torch.fx.proxy torch.fx.interpreter torch.fx.subgraph_rewriter
     torch.fx.passes.shape_prop torch.export.passes torch.export.dynamic_shapes torch._higher_order_ops
+    torch._dynamo.backends.registry torch.fx.experimental.proxy_tensor torch.export torch.export.unflatten
+    torch.export.exported_program torch.export.graph_signature torch.fx.graph torch.fx.graph_module
     torch.func torch.hub torch.random torch.quasirandom torch.testing torch.futures torch.amp torch.serialization
     """.split()
 )
@@ -44,12 +46,18 @@ IN_C = "a function of C, which has no signature to ask for"
 CONTEXT = "what a context can do, which is a FunctionCtx here and no Function"
 PIPE = "a name that raises: data pipes are not there"
 PROCESSES = "a name that raises: several processes are not there"
+SIZES = "a size is a node where the program reads it, and no expression"
 RAISES = "raises, whatever it is given"
 REASONS = {
     "Tensor.backward": IN_C, "Tensor.split": IN_C, "Tensor.unflatten": IN_C, "split": IN_C, "initial_seed": IN_C,
     "MaskedTensor.is_sparse_csr": IN_C, "FunctionMeta": IN_C, "Node": IN_C,
     "Tensor.eig": RAISES, "Tensor.lstsq": RAISES, "Tensor.solve": RAISES, "Tensor.symeig": RAISES,
     "Library.register_symm_mem_args": PROCESSES,
+    "ExportedProgram": "checks itself where it is given no verifiers, and keeps what the sizes of the example were",
+    "CodeGen.generate_output": "is given the result's text", "PythonCode": "keeps no lines of nodes",
+    "Graph.create_size_node": SIZES, "Graph.create_stride_node": SIZES, "Graph.create_storage_offset_node": SIZES,
+    "Graph.materialize_symints": SIZES, "Graph.materialize_symint": SIZES,
+    "GraphModule.to_folder": "torch.save and torch.export.save write it",
     "Tensor.index": "is not there: docs/names.md",
     "MaskedTensor.unary": "its operators are no functions of aten",
     "MaskedTensor.is_sparse_coo": "holds no sparse data",

@@ -427,3 +427,54 @@ def test_writes_by_an_overload_are_no_dead_code():
         return [str(node.target) for node in graph.nodes]
 
     assert run(nt) == run(torch) == ["x", "aten.add_.Tensor", "output"]
+
+
+SIDES = pytest.mark.parametrize("lib", [nt, torch], ids=["narthex", "torch"])
+
+
+@SIDES
+def test_lines_that_a_program_puts_into_a_body(lib: Any) -> None:
+    """on_generate_code, for good and inside of a context."""
+    gm = lib.fx.symbolic_trace(lambda x: x.sin() + 1)
+    said: list = []
+    with gm.graph.on_generate_code(lambda before: lambda body: ["said.append(1)\n", *body]):
+        gm.recompile()
+    type(gm).forward.__globals__["said"] = said
+    assert "    said.append(1)\n" in gm.code and gm(lib.zeros(1)).item() == 1 and said == [1]
+    gm.recompile()
+    assert "said" not in gm.code
+    gm.graph.on_generate_code(lambda before: lambda body: ["pass\n", *body])
+    gm.graph.on_generate_code(lambda before: lambda body: before(["...\n", *body]))
+    gm.recompile()
+    assert gm.code.index("pass") < gm.code.index("...") < gm.code.index("sin") and gm(lib.zeros(1)).item() == 1
+
+
+@SIDES
+def test_how_a_function_is_written(lib: Any) -> None:
+    graph = lib.fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y", default_value=None)
+    graph.output(graph.call_function(lib.neg, (x,)))
+    assert y.args == (None,) and x.args == ()
+    code = graph.python_code("self", expanded_def=True).src
+    assert re.sub(r"\s+", "", code).startswith("defforward(self,x,y=None") and code.count("\n    x,") == 1
+    with pytest.raises(TypeError, match="root_module"):
+        graph.python_code()
+    names = ["a"]
+    assert lib.fx.graph.CodeGen().gen_fn_def(names, " -> int") == "def forward(self, a) -> int:" and names[0] == "self"
+
+
+@SIDES
+def test_names_that_a_tracer_has_not_given(lib: Any) -> None:
+    class Root(lib.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x
+
+    tracer = lib.fx.Tracer()
+    tracer.root = Root()
+    given = []
+    for _ in range(3):
+        given.append(tracer.get_fresh_qualname("part"))
+        setattr(tracer.root, given[-1], lib.ones(1))
+    del tracer.root.part1
+    assert given == ["part0", "part1", "part2"] and tracer.get_fresh_qualname("part") == "part3"
+    assert tracer.get_fresh_qualname("other") == "other0" and tracer.get_fresh_qualname("part") in ("part3", "part4")

@@ -154,13 +154,25 @@ class profile:
         """The sum of all events."""
         return self._read().total_average()
 
-    def table(self, *args, **kwargs) -> str:
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+    ) -> str:
         """The events as text."""
-        return self._read().table(*args, **kwargs)
+        widths = max_src_column_width, max_name_column_width, max_shapes_column_width
+        return self._read().table(sort_by, row_limit, *widths, header, top_level_events_only)
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Writes the events as a trace."""
-        self._read().export_chrome_trace(path)
+    def export_chrome_trace(self, path: str, metadata: dict | None = None, use_python_export: bool = False) -> None:
+        """Writes the events as a trace, with `metadata` in it; Python writes it in any case."""
+        from ._profiler_table import write_trace
+
+        write_trace(self._read(), path, dict(metadata or {}))
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Writes the places of events, with times, as tools that draw flames read them."""
@@ -177,7 +189,7 @@ class profile:
 class _Ranges:
     """Ranges for a tool of a vendor's."""
 
-    def __init__(self, *args, **kwargs) -> None:
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         raise NotImplementedError(f"{type(self).__name__}: no such tool is spoken to; profile(...) times named ranges")
 
 

@@ -5,26 +5,31 @@ import os
 
 from .. import _C
 from .._absent import getter
-from .._later import names
 from ..fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ..utils._pytree import register_dataclass as _register_dataclass
 from . import dynamic_shapes as dynamic_shapes
 from . import exported_program as exported_program
 from . import graph_signature as graph_signature
 from . import passes as passes
+from ._draft_export import draft_export
 from .dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, dims
-from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, default_decompositions
+from .exported_program import (
+    CustomDecompTable,
+    ExportedProgram,
+    ModuleCallEntry,
+    ModuleCallSignature,
+    default_decompositions,
+)
 from .graph_signature import ExportBackwardSignature, ExportGraphSignature
 from .unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 
 __all__ = [
-    "AdditionalInputs", "Constraint", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
-    "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "UnflattenedModule",
-    "default_decompositions", "dims", "export", "load", "register_dataclass", "save", "unflatten",
+    "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature",
+    "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection",
+    "UnflattenedModule", "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass",
+    "save", "unflatten",
 ]  # fmt: skip
 
-CustomDecompTable = dict
-globals().update(names("torch.export", "export says what it refuses and where", ("draft_export",)))
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:

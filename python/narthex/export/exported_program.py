@@ -20,6 +20,12 @@ class ModuleCallSignature(NamedTuple):
     out_spec: pytree.TreeSpec
     forward_arg_names: list | None = None
 
+    def replace_all_uses_with(self, original_node, new_node) -> None:
+        """Inputs and results that go by the name of the one go by that of the other."""
+        for each in (*self.inputs, *self.outputs):
+            if each.name == original_node.name:
+                each.name = new_node.name
+
 
 class ModuleCallEntry:
     """A submodule by path, with its signature where that was kept."""
@@ -50,11 +56,46 @@ class TrainingIRVerifier(Verifier):
     dialect = "TRAINING"
 
 
-def default_decompositions() -> dict:
-    """The table that run_decompositions uses where it is given none."""
-    from .._decomp import core_aten_decompositions
+class CustomDecompTable(dict):
+    """The table that run_decompositions uses where it is given none, to be changed: what is taken out of it stays one
+    operator."""
 
-    return dict(core_aten_decompositions())
+    def __init__(self) -> None:
+        from .._decomp import core_aten_decompositions
+
+        super().__init__(core_aten_decompositions())
+
+    def keys(self):
+        """The operators."""
+        return super().keys()
+
+    def items(self):
+        """Pairs of operator and function."""
+        return super().items()
+
+    def update(self, other_dict) -> None:
+        """Takes what `other_dict` has."""
+        super().update(other_dict)
+
+    def copy(self) -> "CustomDecompTable":
+        """Another one with the same entries."""
+        made = CustomDecompTable()
+        made.clear()
+        made.update(self)
+        return made
+
+    def pop(self, *args):
+        """Takes an operator out, and gives its function."""
+        return super().pop(*args)
+
+    def materialize(self) -> dict:
+        """A plain dict of its entries."""
+        return dict(self)
+
+
+def default_decompositions() -> CustomDecompTable:
+    """A new table of what run_decompositions takes to pieces where it is given none."""
+    return CustomDecompTable()
 
 
 class ExportedProgram:

@@ -1,6 +1,6 @@
 """What the inputs and results of an exported graph are."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from types import MappingProxyType
 
@@ -157,8 +157,8 @@ def _value_of(arg):
 class ExportGraphSignature:
     """A spec for each placeholder and for each result of the graph, in order."""
 
-    input_specs: list = field(default_factory=list)
-    output_specs: list = field(default_factory=list)
+    input_specs: list
+    output_specs: list
 
     def _inputs(self, *kinds) -> list:
         return [spec for spec in self.input_specs if spec.kind in kinds]

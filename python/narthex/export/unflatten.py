@@ -113,7 +113,12 @@ class UnflattenedModule(Module):
         self.meta: dict = {}
         self.__dict__["_checks"] = checks_of(export_module)
         self._ty = nest(export_module, self)
+        self.finalize()
+
+    def finalize(self) -> None:
+        """Makes what runs of the graph, once more after it was edited."""
         self.__dict__["graph_module"] = GraphModule(self, self.graph)
+        self.graph.lint()
 
     def type_name(self) -> str | None:
         """The original's class, by name."""

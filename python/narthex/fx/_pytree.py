@@ -59,10 +59,10 @@ class _PyTreeCodeGen(CodeGen):
 
         return {"fx_pytree": sys.modules[__name__], "pytree": pytree}
 
-    def gen_fn_def(self, free_vars: list, maybe_return_annotation: str) -> str:
+    def gen_fn_def(self, free_vars: list, maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
         names, spec = self.pytree_info.orig_args, self.pytree_info.in_spec
         flat = [re.split(r"[:=]", name)[0].strip() for name in free_vars[1:]]
-        head = super().gen_fn_def([free_vars[0], *names], maybe_return_annotation)
+        head = super().gen_fn_def([free_vars[0], *names], maybe_return_annotation, expanded_def=expanded_def)
         if not flat:
             return head
         given = f"[{', '.join(names)}]"

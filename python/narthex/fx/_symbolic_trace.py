@@ -143,6 +143,7 @@ class Tracer(TracerBase):
         self.scope = Scope("", None)
         self.module_stack: dict = collections.OrderedDict()
         self.tensor_attrs: dict = {}
+        self._qualname_counter: dict = collections.defaultdict(int)
 
     # ---- what subclasses change
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
@@ -189,8 +190,16 @@ class Tracer(TracerBase):
             parameter_proxy_cache[known] = self.create_proxy("get_attr", known, (), {})
         return parameter_proxy_cache[known]
 
-    def create_node(self, *args, **kwargs) -> Node:
-        node = super().create_node(*args, **kwargs)
+    def get_fresh_qualname(self, prefix: str) -> str:
+        """`prefix` with the first number behind it that makes no attribute of the root, from the last one given on."""
+        number = self._qualname_counter[prefix] if hasattr(self.root, f"{prefix}0") else 0
+        while hasattr(self.root, f"{prefix}{number}"):
+            number += 1
+        self._qualname_counter[prefix] = number + 1 if hasattr(self.root, f"{prefix}0") else 0
+        return f"{prefix}{number}"
+
+    def create_node(self, kind: str, target, args, kwargs, name: str | None = None, type_expr=None) -> Node:
+        node = super().create_node(kind, target, args, kwargs, name, type_expr)
         if self.module_stack:
             node.meta["nn_module_stack"] = dict(self.module_stack)
         return node

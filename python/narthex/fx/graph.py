@@ -10,6 +10,7 @@ import re
 import types
 import typing
 from contextlib import contextmanager
+from inspect import Signature
 from typing import NamedTuple
 
 from .. import _C
@@ -96,9 +97,14 @@ class CodeGen:
     """How a graph becomes Python. Subclasses may change gen_fn_def; what others there are in PyTorch is not there
     yet."""
 
-    def gen_fn_def(self, free_vars: list, maybe_return_annotation: str) -> str:
-        """The line of `def`."""
-        return f"def forward({', '.join(free_vars)}){maybe_return_annotation}:"
+    _body_transformer = None  # see Graph.on_generate_code
+
+    def gen_fn_def(self, free_vars: list, maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
+        """The line of `def`; expanded_def: a line for each argument. Without a first one, `self` is put there."""
+        if not free_vars or free_vars[0] != "self":
+            free_vars.insert(0, "self")
+        given = "".join(f"\n    {name}," for name in free_vars) + "\n" if expanded_def else ", ".join(free_vars)
+        return f"def forward({given}){maybe_return_annotation}:"
 
     def generate_output(self, text: str) -> str:
         """What stands behind `return` for a result that is written so."""
@@ -280,9 +286,9 @@ class Graph:
             name = name[2:-2]
         return _snake_case(name)
 
-    def placeholder(self, name: str, type_expr=None, default_value=...) -> Node:
+    def placeholder(self, name: str, type_expr=None, default_value=Signature.empty) -> Node:
         """An input; `*name` and `**name` as in a signature."""
-        args = () if default_value is ... else (default_value,)
+        args = () if default_value is Signature.empty else (default_value,)
         return self.create_node("placeholder", name, args, name=name.lstrip("*"), type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr=None) -> Node:
@@ -457,9 +463,37 @@ class Graph:
             if at == 0:
                 print("  ".join("-" * width for width in widths))
 
-    def python_code(self, root_module: str = "self", *, verbose: bool = False, **options) -> PythonCode:
-        """The graph as the source of `def forward`, and the objects that it names."""
-        return _Writer(self, root_module).code(verbose)
+    def on_generate_code(self, make_transformer):
+        """From here on, or inside of the context that this gives, make_transformer(the one before, or None) is called
+        with the lines of each body that is written, and gives those that are taken."""
+        codegen = self._codegen
+        before = codegen._body_transformer
+        codegen._body_transformer = make_transformer(before)
+
+        @contextmanager
+        def until_left():
+            try:
+                yield
+            finally:
+                codegen._body_transformer = before
+
+        return until_left()
+
+    def python_code(
+        self,
+        root_module: str,
+        *,
+        verbose: bool = False,
+        include_stride: bool = False,
+        include_device: bool = False,
+        colored: bool = False,
+        expanded_def: bool = False,
+        record_func: bool = False,
+        additional_meta: list | None = None,
+    ) -> PythonCode:
+        """The graph as the source of `def forward`, and the objects that it names. verbose: with the lines of the
+        program; expanded_def: a line for each input. The other options change nothing."""
+        return _Writer(self, root_module).code(verbose, expanded_def)
 
 
 class _Writer:
@@ -472,7 +506,7 @@ class _Writer:
         for node in graph.nodes:
             self.names.used[node.name] = node
 
-    def code(self, verbose: bool) -> PythonCode:
+    def code(self, verbose: bool, expanded: bool = False) -> PythonCode:
         last = self._last_uses()
         inputs, body, returns, before = [], [], "", None
         for node in self.graph.nodes:
@@ -495,8 +529,13 @@ class _Writer:
                 body.append(f"    {line}{';  ' + ' = '.join(map(repr, dead)) + ' = None' if dead else ''}\n")
         if not any(node.op == "output" for node in self.graph.nodes):
             body.append("    pass\n")
-        head = self.graph._codegen.gen_fn_def([self.root, *inputs], returns)
-        self.globals.update(self.graph._codegen.additional_globals())
+        codegen = self.graph._codegen
+        options = {"expanded_def": True} if expanded else {}  # a class of one's own need not know of it
+        head = codegen.gen_fn_def([self.root, *inputs], returns, **options)
+        if codegen._body_transformer is not None:
+            lines = codegen._body_transformer([line.removeprefix("    ") for line in body])
+            body = ["    " + line for line in "".join(lines).splitlines(keepends=True)]
+        self.globals.update(codegen.additional_globals())
         return PythonCode(f"\n\n\n{head}\n{''.join(body)}    ", self.globals)
 
     def _last_uses(self) -> dict:

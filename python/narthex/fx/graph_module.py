@@ -157,14 +157,22 @@ class GraphModule(Module):
         return self._code
 
     def print_readable(
-        self, print_output: bool = True, include_stride=False, include_device=False, colored=False, **options
+        self,
+        print_output: bool = True,
+        include_stride: bool = False,
+        include_device: bool = False,
+        colored: bool = False,
+        *,
+        fast_sympy_print: bool = False,
+        expanded_def: bool = False,
+        additional_meta: list | None = None,
     ) -> str:
         """The forward with its class, of a captured graph with shapes and source lines; printed unless print_output
-        is False."""
-        if self._code is None and (self._graph is None or self._graph._edits == 0):
+        is False. expanded_def: a line for each input; the other options change nothing."""
+        if self._code is None and (self._graph is None or self._graph._edits == 0) and not expanded_def:
             text = in_class(self._captured.python(shapes=True, lines=True), self._class_name)
         else:
-            src = self.graph.python_code("self", verbose=True).src.strip("\n").rstrip()
+            src = self.graph.python_code("self", verbose=True, expanded_def=expanded_def).src.strip("\n").rstrip()
             text = in_class(src, self._class_name)
         if print_output:
             print(text)

@@ -1,5 +1,7 @@
 """Interpreter: runs a GraphModule node by node; Transformer: makes another one of it in the same way."""
 
+from inspect import Signature
+
 from ..nn import Module
 from .graph import Graph
 from .graph_module import GraphModule
@@ -146,7 +148,7 @@ class Transformer(Interpreter):
         self.tracer.root = module
 
     def placeholder(self, target: str, args: tuple, kwargs: dict) -> Proxy:
-        default = args[0] if args else ...
+        default = args[0] if args else Signature.empty
         return Proxy(self.new_graph.placeholder(target, default_value=default), self.tracer)
 
     def get_attr(self, target: str, args: tuple, kwargs: dict) -> Proxy:

@@ -182,7 +182,7 @@ class Node:
         self._take(map_arg(self._args, swap), map_arg(self._kwargs, swap))
 
     def replace_all_uses_with(
-        self, replace_with: "Node", delete_user_cb=lambda user: True, *, propagate_meta=False
+        self, replace_with: "Node", delete_user_cb=None, *, propagate_meta=False
     ) -> list:
         """Puts `replace_with` where this node is mentioned, in those users for which delete_user_cb says so; which
         they were."""
@@ -193,7 +193,7 @@ class Node:
                     "but replace_with already has .meta keys"
                 )
             replace_with.meta.update(self.meta)
-        changed = [user for user in self.users if delete_user_cb(user)]
+        changed = [user for user in self.users if delete_user_cb is None or delete_user_cb(user)]
         for user in changed:
             user.replace_input_with(self, replace_with)
         return changed

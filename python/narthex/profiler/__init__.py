@@ -188,8 +188,8 @@ class profile(_profiler.profile):
 
     preset_metadata_json = add_metadata_json
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Writes the events as a trace, compressed where the path ends in .gz."""
+    def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
+        """Writes the events as a trace, compressed where the path ends in .gz; Python writes it in any case."""
         from ..autograd._profiler_table import write_trace
 
         names = ("record_shapes", "profile_memory", "with_stack", "with_flops")

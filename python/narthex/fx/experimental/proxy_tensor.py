@@ -114,7 +114,11 @@ def make_fx(
     *,
     pre_dispatch: bool = False,
     record_module_stack: bool = False,
-    **others,
+    _allow_fake_constant: bool = False,
+    _error_on_data_dependent_ops: bool = True,
+    record_stack_traces: bool = False,
+    proxy_module_inputs: bool = False,
+    _disable_torch_fn_metadata_mode: bool = False,
 ):
     """make_fx(f)(*args): a GraphModule of the ATen operators that f calls with them, those of its backward calls among
     these, with writes as they are. decomposition_table: {operator: function} of what is to be taken to pieces.
