@@ -124,7 +124,8 @@ DEFINE_LINES(double)
         const nx__pool_axis *last = &axes[2];                                                                                 \
         type best[PIECE];                                                                                                     \
         int32_t at[PIECE];                                                                                                    \
-        lines laid = {0};                                                                                                     \
+        lines laid;                                                                                                           \
+        laid.begin = laid.end = 0; /* none yet */                                                                             \
         EACH_ROW(axes) {                                                                                                      \
             lay_lines(last, x0, x1, &laid);                                                                                   \
             for (int64_t x = x1 - x0; laid.fit && x < laid.n; x++) best[x] = 0, at[x] = 0;                                       \
