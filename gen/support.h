@@ -33,7 +33,7 @@ void nx__ints_inverse(const int64_t *at, int n, int64_t *out);
 static inline int64_t nx__int_at(const int64_t *at, int64_t n, int64_t k) { return k >= 0 && k < n ? at[k] : 0; }
 static inline int64_t nx__part_length(int64_t n, int64_t first, int64_t end) {
     if (end > n) end = n;
-    return first < end ? end - first : 0;
+    return first >= 0 && first < end ? end - first : 0;
 }
 void nx__ints_join(const int64_t *at, int n, const int64_t *behind, int n_behind, int64_t *out);
 /* The size that two sizes broadcast to. */

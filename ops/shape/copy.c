@@ -150,16 +150,18 @@ nx_status nx__triangle_places(nx_run *run, nx_array *out, int64_t rows, int64_t 
         return nx_fail(NX_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", nx_op_name(run->op), nx_dtype_kind(dtype));
     if (out->numel == 0) return NX_OK;
     diagonal = nx__within(diagonal, -rows - 1, columns + 1);
-    int64_t bytes = (int64_t)nx_dtype_bytes(dtype), *count = nx_alloc((size_t)columns * sizeof *count);
-    char *row = out->data, *column = row + out->sizes[1] * bytes;
-    if (count == NULL) return nx_fail_memory((size_t)columns * sizeof *count);
-    for (int64_t k = 0; k < columns; k++) count[k] = k;
-    for (int64_t i = 0; i < rows; i++) {
+    /* Only columns low .. high - 1 are named, and rows from the first one that has a place. */
+    int64_t low = lower.i ? 0 : nx__within(diagonal, 0, columns), high = lower.i ? nx__within(rows + diagonal, 0, columns) : columns;
+    int64_t bytes = (int64_t)nx_dtype_bytes(dtype), *count = nx_alloc((size_t)(high - low) * sizeof *count);
+    char *row = out->data, *column = row + out->sizes[1] * bytes, *end = column;
+    if (count == NULL) return nx_fail_memory((size_t)(high - low) * sizeof *count);
+    for (int64_t k = low; k < high; k++) count[k - low] = k;
+    for (int64_t i = lower.i && diagonal < 0 ? -diagonal : 0; i < rows && row < end; i++) {
         int64_t edge = i + diagonal + (lower.i != 0);
         edge = edge < 0 ? 0 : edge > columns ? columns : edge;
         int64_t first = lower.i ? 0 : edge, n = lower.i ? edge : columns - edge;
         nx_cast(dtype, row, bytes, NX_I64, (const char *)&i, 0, n);
-        nx_cast(dtype, column, bytes, NX_I64, (const char *)(count + first), sizeof *count, n);
+        nx_cast(dtype, column, bytes, NX_I64, (const char *)(count + (first - low)), sizeof *count, n);
         row += n * bytes;
         column += n * bytes;
     }

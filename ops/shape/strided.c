@@ -102,15 +102,16 @@ nx_status nx__strided_into(nx_run *run, nx_array *out, const nx_array *self, con
         nx_copy_cast(&to, src);
         return NX_OK;
     }
-    char *line = nx_alloc((size_t)(n > end ? n : end) * item);
-    if (line == NULL) return nx_fail_memory((size_t)(n > end ? n : end) * item);
+    nx_tensor *line;
+    if (n < end) n = end;
+    NX_TRY(nx_tensor_new((nx_dtype)out->dtype, 1, &n, NX_CPU, &line));
     nx_array_copy(&whole, self, own);
-    whole.data = line;
+    whole.data = nx_arr(line)->data;
     nx_copy_cast(&whole, self);
-    to.data = line + from * (int64_t)item;
+    to.data = (char *)whole.data + from * (int64_t)item;
     nx_array_refresh(&to);
     nx_copy_cast(&to, src);
     nx_copy_cast(out, &whole);
-    nx_free(line);
+    nx_tensor_unref(line);
     return NX_OK;
 }

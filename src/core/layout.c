@@ -115,10 +115,10 @@ nx_status nx_array_bytes(const nx_array *a, nx_dtype dtype, size_t *out) {
 
 /* As PyTorch: the stride of a dimension counts empty inner dimensions as one. */
 void nx_meta_contiguous(nx_meta *meta) {
-    int64_t stride = 1;
+    uint64_t stride = 1; /* wraps where there are no elements */
     for (int d = meta->ndim - 1; d >= 0; d--) {
-        meta->stride[d] = stride;
-        stride *= meta->size[d] > 1 ? meta->size[d] : 1;
+        meta->stride[d] = (int64_t)stride;
+        stride *= meta->size[d] > 1 ? (uint64_t)meta->size[d] : 1;
     }
 }
 

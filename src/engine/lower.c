@@ -69,7 +69,8 @@ nx__value nx__value_of(const nx__lower *l, const nx_value *ref) {
     nx__value value = l->values[l->first_value[root] + l->root_result[node->order]];
     const nx_tensor *fake = node->fakes[ref->n];
     if (value.buffer < 0) return value;
-    value.offset += fake->offset * nx_dtype_sizes[fake->a.dtype] - value.fake->offset * nx_dtype_sizes[value.fake->a.dtype];
+    if (fake->a.numel == 0) value.offset = 0; /* it may begin anywhere */
+    else value.offset += fake->offset * nx_dtype_sizes[fake->a.dtype] - value.fake->offset * nx_dtype_sizes[value.fake->a.dtype];
     value.fake = fake;
     return value;
 }
@@ -83,8 +84,9 @@ nx_status nx__buffer_add(nx_program *p, nx__space space, int index, size_t bytes
 
 size_t nx__bytes_of(const nx_array *a) {
     int64_t last = 0;
+    if (a->numel == 0) return 0; /* then sizes and strides may be any numbers */
     for (int d = 0; d < a->ndim; d++) last += (a->sizes[d] - 1) * a->strides[d];
-    return a->numel ? (size_t)(last + 1) * nx_dtype_bytes(a->dtype) : 0;
+    return (size_t)(last + 1) * nx_dtype_bytes(a->dtype);
 }
 
 nx_status nx__buffer_new(nx__lower *l, const nx_node *node, int result) {

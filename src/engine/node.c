@@ -59,11 +59,10 @@ static nx_status lower_reference(nx__lower *l, const nx_node *node, const nx_val
     if (value.buffer < 0 || value.fake == NULL)
         return fail_argument(node, "an argument is not a tensor in memory");
     const nx__buffer *buffer = &l->program->buffers.at[value.buffer];
-    int64_t end = value.offset, item = (int64_t)nx_dtype_bytes(value.fake->a.dtype);
-    for (int d = 0; d < value.fake->a.ndim; d++)
-        end += (value.fake->a.sizes[d] - 1) * value.fake->a.strides[d] * item;
-    if (value.fake->a.numel && (value.offset < 0 || end + item > (int64_t)buffer->bytes) &&
-        buffer->space != NX__INPUT) {
+    int64_t end; /* of the view, in bytes */
+    bool inside = value.offset >= 0 && !__builtin_add_overflow(value.offset, (int64_t)nx__bytes_of(&value.fake->a), &end) &&
+                  end <= (int64_t)buffer->bytes;
+    if (value.fake->a.numel && !inside && buffer->space != NX__INPUT) {
         return fail_argument(node, "a view reaches out of the memory that it lies in");
     }
     to->tensor = nx__operand_new(l->program, &value.fake->a, value.buffer, value.offset);

@@ -273,6 +273,12 @@ FAR_AND_RIGHT: dict[str, Call] = {
         counted(t, 2, 2).expand(4, 2, 2), t.tensor(7, dtype=t.int32), unpack_pivots=False
     )[1:],
     "as_strided_scatter behind its part": lambda t: t.as_strided_scatter(counted(t, 100)[:2], t.ones(50), [50], [1]),
+    "corners of a far matrix": lambda t: [
+        t.tril_indices(3, 2**31 - 1),
+        t.tril_indices(2**31 - 1, 3, -(2**31) + 3),
+        t.triu_indices(2**31 - 1, 3),
+        t.triu_indices(3, 2**31 - 1, 2**31 - 3),
+    ],
     "eye of no rows": lambda t: t.eye(0, 2**63 - 1).shape,
     "a far diagonal": lambda t: [t.tril(t.ones(2, 3), 2**63 - 1), t.triu(t.ones(2, 3), -(2**63))],
     "far steps of windows": lambda t: t.ops.aten.im2col(
