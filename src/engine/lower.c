@@ -62,6 +62,9 @@ static nx_status number_nodes(nx__lower *l, nx_graph *graph) {
     return NX_OK;
 }
 
+/* Of an empty view the offset may be any number. */
+static uint64_t bytes_before(const nx_tensor *fake) { return (uint64_t)fake->offset * (uint64_t)nx_dtype_sizes[fake->a.dtype]; }
+
 nx__value nx__value_of(const nx__lower *l, const nx_value *ref) {
     const nx_node *node = ref->node;
     int root = l->root[node->order];
@@ -69,8 +72,8 @@ nx__value nx__value_of(const nx__lower *l, const nx_value *ref) {
     nx__value value = l->values[l->first_value[root] + l->root_result[node->order]];
     const nx_tensor *fake = node->fakes[ref->n];
     if (value.buffer < 0) return value;
-    if (fake->a.numel == 0) value.offset = 0; /* it may begin anywhere */
-    else value.offset += fake->offset * nx_dtype_sizes[fake->a.dtype] - value.fake->offset * nx_dtype_sizes[value.fake->a.dtype];
+    value.offset = (int64_t)((uint64_t)value.offset + bytes_before(fake) - bytes_before(value.fake));
+    if (fake->a.numel == 0 && (value.offset < 0 || (size_t)value.offset > l->program->buffers.at[value.buffer].bytes)) value.offset = 0;
     value.fake = fake;
     return value;
 }
