@@ -489,7 +489,7 @@ static bool refuse_many(const nx_op_def *def, bool is_method, PyObject *const *g
 static bool numbers_alone(const nx_op_def *def, const nxpy_args *args) {
     bool number = false;
     for (int k = 0; k < def->n_in; k++) {
-        if (def->params[k].type != NX_TYPE_TENSOR || (def->params[k].written && def->params[k].keyword_only)) continue;
+        if (def->params[k].type != NX_TYPE_TENSOR || nx_param_is_out(&def->params[k])) continue;
         if (args->in[k].tag == NX_TAG_TENSOR) return false;
         number = number || def->params[k].number_too;
     }

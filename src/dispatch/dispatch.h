@@ -30,6 +30,8 @@ typedef struct nx_param {
     int8_t int_list_of;  /* int[1]: a single int is allowed; bool[3]: exactly so many; 0 otherwise */
     nx_value initial;
 } nx_param;
+/* out=: a tensor that says nothing of the others. */
+static inline bool nx_param_is_out(const nx_param *p) { return p->written && p->keyword_only; }
 
 typedef enum nx_kind { NX_KIND_KERNEL, NX_KIND_POINT, NX_KIND_REDUCE, NX_KIND_VIEW, NX_KIND_COMPOSED } nx_kind;
 /* Under autocast: computes in the lower dtype, in float32, in the widest of its arguments. */

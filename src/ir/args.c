@@ -110,7 +110,7 @@ nx_status nx_args_check(const nx_op *op, const nx_value *args, int n, nx_tag ten
     for (int i = 0; i < n; i++) {
         const nx_param *p = &def->params[i];
         if (!fits(p, &args[i], tensor) || (args[i].tag == NX_TAG_COMPLEX && !p->complex_too)) return fail_argument(def, args, i);
-        has_tensor |= args[i].tag == (uint32_t)tensor;
+        has_tensor |= args[i].tag == (uint32_t)tensor && !nx_param_is_out(p);
         if (p->type == NX_TYPE_TENSOR && is_number(&args[i])) number = i;
     }
     return number >= 0 && !has_tensor ? fail_argument(def, args, number) : NX_OK;
