@@ -35,6 +35,13 @@ def test_cuda(question):
     assert not nt.device("cpu").type == "cuda" and "cuda" if nt.cuda.is_available() else "cpu"
 
 
+@pytest.mark.parametrize("name", ["OutOfMemoryError", "AcceleratorError"])
+def test_errors_that_programs_catch(name):
+    for module in (nt, torch):
+        error = getattr(module.cuda, name)
+        assert error is getattr(module, name) and issubclass(error, RuntimeError)
+
+
 def test_backends():
     for name in ("cuda.is_built()", "cudnn.is_available()", "cudnn.version()", "mps.is_available()", "mps.is_built()"):
         assert eval(f"b.{name}", {"b": nt.backends}) == eval(f"b.{name}", {"b": torch.backends}), name

@@ -186,4 +186,8 @@ def __getattr__(name: str):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
+    if name in ("AcceleratorError", "OutOfMemoryError"):  # which programs catch
+        from .. import _settings
+
+        return getattr(_settings, name)
     raise absent("torch.cuda", name)
