@@ -225,7 +225,19 @@ static nx_status emit_functional(worker *w, const nx_op *op, nx_value *in, int w
     return emit(w, op, in, NULL, out);
 }
 
-/* The written tensor keeps its dtype and layout, whatever the functional form gives; later views rely on it. */
+/* Whether the dimensions of two arrays of one size lie in the same order in memory. */
+static bool same_order(const nx_array *a, const nx_array *b) {
+    for (int d = 0; d < a->ndim; d++) {
+        for (int k = 0; k < d; k++) {
+            bool counts = a->sizes[d] > 1 && a->sizes[k] > 1;
+            if (counts && (a->strides[d] < a->strides[k]) != (b->strides[d] < b->strides[k])) return false;
+        }
+    }
+    return true;
+}
+
+/* The written tensor keeps its dtype and layout, whatever the functional form gives; later views rely on it. A part of a tensor, which
+ * has gaps, keeps the order of its dimensions, which results that are computed from it have, too. */
 static nx_status fit_written(worker *w, const nx_op *op, const nx_value *old, nx_value *value) {
     const nx_tensor *fake = fake_of(value), *before = fake_of(old);
     bool same = fake->a.ndim == before->a.ndim;
@@ -233,7 +245,8 @@ static nx_status fit_written(worker *w, const nx_op *op, const nx_value *old, nx
     if (!same)
         return nx_fail(NX_NOT_IMPLEMENTED, "%s: resizing a tensor in a compiled function is not there yet",
                        op->def->name);
-    if (fake->a.numel > 0 && nx_is_dense(&before->a) && !nx_same_strides(&fake->a, &before->a)) {
+    bool lies_right = nx_is_dense(&before->a) ? nx_same_strides(&fake->a, &before->a) : same_order(&fake->a, &before->a);
+    if (fake->a.numel > 0 && !lies_right) {
         nx_value in[] = {*old, *value};
         return emit_known(w, NX_KNOWN_COPY, in, 2, value);
     }

@@ -403,3 +403,17 @@ def test_a_written_argument_whose_backward_refuses():
     assert result.tolist() == [2.0] * 3 and y.tolist() == [4.0] * 3 and result.requires_grad
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         result.sum().backward()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_parts_written_in_place_keep_the_order_of_their_dimensions(mode):
+    def part(a):
+        rows = a[:, 1:]
+        every_other = rows[::2]
+        rows[rows > 1] = 2
+        return -every_other, rows * 2
+
+    made = [nt.arange(48).reshape(3, 2, 4, 2).permute(0, 2, 1, 3) for _ in range(2)]
+    compiled = nt.compile(part, mode=mode, fullgraph=True)(made[1])
+    for a, b in zip([*part(made[0]), made[0]], [*compiled, made[1]]):
+        assert a.stride() == b.stride() and a.tolist() == b.tolist()
