@@ -362,10 +362,19 @@ static nx_status put_parts(void *arg, int64_t begin, int64_t end) {
         n = nx_least(SPOTS, w->p->n - i);
         NX_TRY(find_offsets(w->p, i, n, offset));
         char *from = (char *)w->result->data + i * w->step, *to = w->x->data;
-        if (w->single && all) w->put.fns->each(&w->put, to, from, offset, n);
-        for (int64_t k = 0; k < n && !(w->single && all); k++) {
+        if (w->single && all) {
+            w->put.fns->each(&w->put, to, from, offset, n);
+            continue;
+        }
+        int16_t meant[SPOTS];
+        int64_t picked = 0;
+        for (int64_t k = 0; k < n; k++) { /* without a branch: which bin it is nobody can foresee */
             int64_t bin = bin_of(offset[k]);
-            if (bin < begin || bin >= end) continue;
+            meant[picked] = (int16_t)k;
+            picked += (bin >= begin) & (bin < end);
+        }
+        for (int64_t m = 0; m < picked; m++) {
+            int64_t k = meant[m];
             if (w->single) w->put.fns->row(&w->put, to + offset[k], from + k * w->step, 1);
             else put_part(w, i + k, offset[k]);
         }
@@ -394,7 +403,9 @@ nx_status nx__index_put_elements(nx_run *run, const nx_array *self, nx_value ind
         for (int k = 0; k < p.s.n_rest; k++) part *= out->sizes[p.s.rest[k]];
         exchange w = exchange_of(run, &p, out, values, accumulate ? nx__place_sum(out->dtype) : nx__place_move(out->dtype, true));
         w.adds = accumulate;
-        status = nx_parallel(BINS, nx_grain(p.n * (w.single ? 24 : 16 * part + 128) / BINS), put_parts, &w);
+        int64_t grain = nx_grain(p.n * (w.single ? 24 : 16 * part + 128) / BINS), parts = nx_num_threads();
+        if (grain < (BINS + parts - 1) / parts) grain = (BINS + parts - 1) / parts; /* each part goes through all places */
+        status = nx_parallel(BINS, grain, put_parts, &w);
     }
     spots_free(&p);
     return status;

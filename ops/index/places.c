@@ -8,7 +8,7 @@
 #include "gen/kernels.h"
 #include "shared/packed.h"
 
-enum { PIECE = 512 }; /* indices that are checked together */
+enum { PIECE = NX__PLACES_PIECE, NEAR = 1 << 20 }; /* indices that are checked together; bytes that a cache holds */
 
 /* ---- what is done at places ------------------------------------------------------------------------------------ */
 #define DEFINE_MOVE(bits)                                    \
@@ -213,7 +213,12 @@ nx_status nx__places_run(nx__places *p, int64_t dim, bool writes) {
     p->row_other = p->ndim ? p->other_step[p->ndim - 1] : 0;
     int64_t n = p->cut >= 0 ? p->size[p->cut] : p->limit > 0 ? p->limit : 1; /* limit 0: each is out of range */
     if (p->in_place) NX_TRY(look(p, n));
-    return nx_parallel(n, nx_grain(32 * index->numel / n), run_cut, p);
+    int64_t grain = nx_grain(32 * index->numel / n);
+    if (p->cut < 0) { /* each part goes through the whole index, which pays where what it names comes from far */
+        int64_t parts = p->limit * (p->k_step < 0 ? -p->k_step : p->k_step) > NEAR ? nx_num_threads() : 1;
+        if (grain < (n + parts - 1) / parts) grain = (n + parts - 1) / parts;
+    }
+    return nx_parallel(n, grain, run_cut, p);
 }
 
 /* ---- kernels -------------------------------------------------------------------------------------------------------- */

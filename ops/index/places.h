@@ -40,10 +40,24 @@ const nx__place_fns *nx__place_sum(nx_dtype dtype); /* followed += (f, i or c) *
 /* `index`, a vector or a number, the same for all but dimension `dim` of `like`. */
 void nx__index_along(const nx_array *index, const nx_array *like, int64_t dim, nx_array *out, int64_t *dims);
 
-#define NX__EACH_PLACE(type, here_step, meant, what)                                                                       \
+enum { NX__PLACES_PIECE = 512 }; /* the most places that are named at once */
+#define NX__EACH_PLACE(type, here_step, what)                                                                              \
     for (int64_t q = 0; q < n; q++) {                                                                                      \
         type *there = (type *)(followed + q * to_step + at[q] * k_step), *here = (type *)(other + q * (here_step));        \
-        if (meant) what;                                                                                                   \
+        what;                                                                                                              \
+    }
+/* Of those that are meant: they are picked first without a branch, since nobody can foresee which they are. */
+#define NX__EACH_MEANT(type, here_step, what)                                                                              \
+    int16_t meant[NX__PLACES_PIECE];                                                                                       \
+    int64_t picked = 0;                                                                                                    \
+    for (int64_t q = 0; q < n; q++) {                                                                                      \
+        meant[picked] = (int16_t)q;                                                                                        \
+        picked += (at[q] >= p->begin) & (at[q] < p->end);                                                                  \
+    }                                                                                                                      \
+    for (int64_t m = 0; m < picked; m++) {                                                                                 \
+        const int64_t q = meant[m];                                                                                        \
+        type *there = (type *)(followed + q * to_step + at[q] * k_step), *here = (type *)(other + q * (here_step));        \
+        what;                                                                                                              \
     }
 #define NX__EACH_OF_ROW(type, there_step, here_step, what)                                                                 \
     for (int64_t q = 0; q < n; q++) {                                                                                      \
@@ -61,9 +75,9 @@ void nx__index_along(const nx_array *index, const nx_array *like, int64_t dim, n
                 what;                                                                                                      \
             }                                                                                                              \
         } else if (p->whole) {                                                                                             \
-            NX__EACH_PLACE(type, by, true, what)                                                                           \
+            NX__EACH_PLACE(type, by, what)                                                                                 \
         } else {                                                                                                           \
-            NX__EACH_PLACE(type, by, at[q] >= p->begin && at[q] < p->end, what)                                            \
+            NX__EACH_MEANT(type, by, what)                                                                                 \
         }                                                                                                                  \
     }                                                                                                                      \
     static void row_##name(const nx__places *p, char *followed, char *other, int64_t n) {                                  \

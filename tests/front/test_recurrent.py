@@ -199,7 +199,12 @@ def test_autocast():
     mine, theirs = pair("LSTM", 5, 7)
     x = torch.randn(4, 6, 5)
     with nt.autocast("cpu", nt.bfloat16), torch.autocast("cpu", torch.bfloat16):
-        result, wanted = mine(over(x))[0], theirs(x)[0]
+        result = mine(over(x))[0]
+        try:
+            wanted = theirs(x)[0]
+        except RuntimeError:  # PyTorch's library has none for a processor without AVX-512
+            with torch.backends.mkldnn.flags(enabled=False):
+                wanted = theirs(x)[0].bfloat16()
     close(result, wanted, 0.02, 0.02)
 
 

@@ -91,7 +91,11 @@ def own_hook_of_a_result() -> nt.Tensor:
 
 def own_hook_after_accumulation() -> nt.Tensor:
     x = leaf(1.0)
-    x.register_post_accumulate_grad_hook(lambda _: x.grad.zero_())
+
+    def clear(_) -> None:
+        x.grad.zero_()
+
+    x.register_post_accumulate_grad_hook(clear)
     x.sum().backward()
     return x
 
