@@ -4,9 +4,9 @@
 #include <assert.h>
 
 int64_t nx_numel(int ndim, const int64_t *sizes) {
-    int64_t n = 1;
-    for (int d = 0; d < ndim; d++) n *= sizes[d];
-    return n;
+    uint64_t n = 1; /* beside a 0 there may be sizes whose product no number holds */
+    for (int d = 0; d < ndim; d++) n *= (uint64_t)sizes[d];
+    return (int64_t)n;
 }
 
 bool nx_is_contiguous(int ndim, const int64_t *sizes, const int64_t *strides) {
