@@ -4,15 +4,8 @@ from pathlib import Path
 
 from gen.model import CLASSES, dissolves, gives_list, is_view, kind
 from gen.syntax import Problem
-from gen.write_loops import (
-    COMPLEX_HEAD,
-    HEAD,
-    at_level,
-    write_point,
-    write_point_table,
-    write_reduce,
-    write_reduce_table,
-)
+from gen.write_folds import write_reduce, write_reduce_table
+from gen.write_loops import COMPLEX_HEAD, HEAD, at_level, write_point, write_point_table
 from gen.write_python import write_functions, write_stubs
 from gen.write_rules import (
     RULES,

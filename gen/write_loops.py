@@ -1,4 +1,4 @@
-"""Writes the element loops of point operators and the folds of reductions (loops_*.c, loops.h).
+"""Writes the element loops of point operators and their tables (loops_*.c, loops.h); folds: write_folds.py.
 
 One text serves every instruction-set level: it is compiled once a level, with NX_LEVEL_NAME as the suffix of its
 symbols. Each loop is written for one dtype: integers wrap (they compute unsigned), half types compute in float, bool
@@ -237,7 +237,6 @@ class Element:
         return text
 
 
-PARTS = {"complex64": "float32", "complex128": "float64"}
 HALVES = {"float16": "f16", "bfloat16": "bf16"}
 
 
@@ -519,177 +518,7 @@ def held_loop(dtype, c_type, n, held, body, near):
 """
 
 
-# ---- reduce
-def folded(entry):
-    """The dtypes that have folds: those of the result."""
-    dtype = entry.results[0].dtype
-    names = {e.value for e in dtype.walk() if e.op == "name"} if dtype else {"T"}
-    fixed = names & {name for _, name, _, _ in DTYPES}
-    return fixed if fixed and not names & {"T", "dtype"} else set(admitted(entry)) & set(COMPUTE)
-
-
-def write_reduce(world, sibling, add, header):
-    """Folds of `reduce (a = init) step a op x done E`: the state in strands, which the compiler makes vectors."""
-    row = sibling.entry.one("reduce")
-    value = row.value
-    state, initial, step = value["state"], value["initial"], value["step"]
-    known = (step.op == "binary" and step.value in "+*") or (step.op == "call" and step.value in ("max", "min"))
-    if not known or getattr(step.args[0], "value", None) != state or state in names_in(step.args[1]):
-        known = f"{state} + x, {state}*x, max({state}, x), min({state}, x), x being any expression of it"
-        raise Problem(row.at, f"not yet generated: a step other than {known}")
-    names = {}
-    for _, dtype, c_type, category in DTYPES:
-        if dtype not in folded(sibling.entry):
-            continue
-        # Integers add up in 64 bits: the lower bits are those of the narrow sum. bool keeps its own `or` and `and`.
-        inner = "int64" if category == "i" else dtype
-        name = f"nx__fold_{sibling.entry.name.replace('.', '_')}_{SHORT[dtype]}"
-        add(sibling, dtype, fold(world, name, dtype, c_type, inner, state, initial, step, value["done"]))
-        header.append((dtype, f"extern const nx_reduce_loop {name}_$;"))
-        names[dtype] = name
-    return names
-
-
-def fold(world, name, dtype, c_type, inner, state, initial, step, done):
-    compute = COMPUTE[inner]
-    width = 512 // next(t.bits for t in TYPES.values() if t.c == compute)
-    start = Element(world, inner, {}).text(initial)
-    # A sum of complex numbers is that of their parts, of which the compiler makes vectors.
-    plain = step.op == "binary" and step.value == "+" and step.args[1].value == "x" and compute == c_type
-    lane = PARTS.get(inner, inner) if plain else inner
-    number, parts = COMPUTE[lane], 1 if lane == inner else 2
-    read, lanes, twice = (number, 2 * width, "2 * ") if parts == 2 else (c_type, width, "")
-
-    def apply(a, x, dtype=lane):
-        return Element(world, dtype, {state: a, "x": x}).text(step)
-    both = Expr(step.op, step.at, [step.args[0], Expr("name", step.at, [], "x")], step.value)
-
-    def join(a, x, dtype=lane):
-        return Element(world, dtype, {state: a, "x": x}).text(both)
-    final = Element(world, inner, {state: "s[0]", "n": f"({compute})count"}).text(done)
-    each = store(dtype, c_type, final.replace("s[0]", "s[k]"))
-    x = "(uint8_t)({} != 0)" if dtype == "bool" else load(dtype if parts == 1 else lane, "{}")
-    if inner == "int64":
-        x = "(uint64_t)(int64_t){}"
-    # Choices become vectors in a loop alone, sums also where it has been unrolled, and then faster.
-    together = "#pragma GCC unroll 1\n" if step.op == "call" else ""
-    short = name.removeprefix("nx__")
-    # Four elements of a strand are joined apart from the state, for which the next four wait; of floats the state then
-    # also takes the rounding of a fourth of the steps. The largest of four, and a sum of integers, have no rounding.
-    rounds = step.op == "binary" and inner in CLASSES["float"] + CLASSES["complex"]
-
-    def four(texts):
-        parts = [Element(world, lane, {"x": x.format(text)}).text(step.args[1]) for text in texts]
-        return join("s[k]", join(join(*parts[:2]), join(*parts[2:])))
-    by_fours = strided = columns_by_fours = ""
-    if rounds or step.op == "call":
-        joined = four(f"at[{twice}i + {k * lanes} + k]" for k in range(4))
-        by_fours = f"""
-        for (; i + {4 * width} <= n; i += {4 * width}) {{
-{together}            for (int k = 0; k < {lanes}; k++) s[k] = {joined};
-        }}"""
-    if rounds:
-        strided = strided_by_fours(short, number, width, parts, four(
-            f"((const {read} *)(at + {k * width} * step))[{'k % 2' if parts == 2 else 0}]" for k in range(4)))
-        columns_by_fours = columns_of_fours(f"({compute} *)states", number, read, width, f"{twice}columns",
-                                            four(f"at{k}[k]" for k in range(4)))
-    tail = "\n".join(
-        f"        s[{twice}(i % {width}){part}] = {apply(f's[{twice}(i % {width}){part}]', x.format(f'at[{k}]'))};"
-        for k, part in enumerate(["", " + 1"][:parts])
-    )
-    # Vectors, where memcpy may move less at a time than is read.
-    copied = f"{together}    for (int k = 0; k < {lanes}; k++)"
-    halves = "\n".join(
-        f"{together}    for (int k = 0; k < {half}; k++) s[k] = {join('s[k]', f's[k + {half}]')};"
-        for half in (lanes >> k for k in range(1, width.bit_length()))
-    )
-    return f"""static void {short}_init(void *state) {{
-    {compute} *s = state;
-    for (int k = 0; k < {width}; k++) s[k] = {start};
-}}
-{strided}static void {short}_fold(void *state, const char *x, int64_t step, int64_t n) {{
-    {number} s[{lanes}];
-{copied} s[k] = (({number} *)state)[k];
-    int64_t i = 0;
-    if (step == (int64_t)sizeof({c_type})) {{
-        const {read} *at = (const {read} *)x;{by_fours}
-        for (; i + {width} <= n; i += {width}) {{
-{together}            for (int k = 0; k < {lanes}; k++) s[k] = {apply("s[k]", x.format(f"at[{twice}i + k]"))};
-        }}
-    }}
-{f"    else i = {short}_strided(s, x, step, n);" if rounds else ""}
-    for (; i < n; i++) {{ /* the same strands for every step: a strided sum has the bits of a dense one */
-        const {read} *at = (const {read} *)(x + i * step);
-{tail}
-    }}
-{copied} (({number} *)state)[k] = s[k];
-}}
-static void {short}_merge(void *state, const void *other) {{
-    {number} *s = state;
-    const {number} *more = other;
-    for (int k = 0; k < {lanes}; k++) s[k] = {join("s[k]", "more[k]")};
-}}
-static void {short}_done(const void *state, int64_t count, char *out) {{
-    {number} s[{lanes}];
-{copied} s[k] = ((const {number} *)state)[k];
-    (void)count;
-{halves}
-    *({c_type} *)out = {store(dtype, c_type, final.replace("s[0]", f"*({compute} *)s") if parts == 2 else final)};
-}}
-static void {short}_columns(void *states, const char *x, int64_t step, int64_t n, int columns) {{
-    int64_t i = 0;
-{columns_by_fours}    for (; i < n; i++, x += step) {{
-        const {read} *at = (const {read} *)x;
-        {number} *s = ({number} *)(({compute} *)states + i % {width} * NX_REDUCE_COLUMNS);
-#pragma GCC ivdep
-        for (int k = 0; k < {twice}columns; k++) s[k] = {apply("s[k]", x.format("at[k]"))};
-    }}
-}}
-static void {short}_done_columns(void *states, int64_t count, int columns, char *out, int64_t step) {{
-    {compute} *s = states;
-    (void)count;
-    for (int half = {width // 2} * NX_REDUCE_COLUMNS; half >= NX_REDUCE_COLUMNS; half /= 2) {{
-#pragma GCC ivdep
-        for (int k = 0; k < half; k++) s[k] = {join("s[k]", "s[k + half]", inner)};
-    }}
-    for (int k = 0; k < columns; k++) *({c_type} *)(out + k * step) = {each};
-}}
-const nx_reduce_loop NX_AT_LEVEL({name}) = {{{short}_init, {short}_fold, {short}_merge, {short}_done,
-                                            {short}_columns, {short}_done_columns, {width}}};
-"""
-
-
-def strided_by_fours(short, number, width, parts, joined):
-    """The part of a fold by fours for elements that do not lie side by side; how many it took."""
-    return f"""static __attribute__((noinline))
-int64_t {short}_strided({number} *s, const char *x, int64_t step, int64_t n) {{
-    int64_t i = 0;
-    for (; i + {4 * width} <= n; i += {4 * width}) {{
-        for (int k = 0; k < {parts * width}; k++) {{
-            const char *at = x + (i + k{" / 2" if parts == 2 else ""}) * step;
-            s[k] = {joined};
-        }}
-    }}
-    return i;
-}}
-"""
-
-
-def columns_of_fours(states, number, read, width, columns, joined):
-    """The same of rows side by side."""
-    rows = "".join(
-        f"            const {read} *at{k} = (const {read} *)(x + (j + {k * width}) * step);\n" for k in range(4)
-    )
-    return f"""    for (; i + {4 * width} <= n; i += {4 * width}, x += {4 * width} * step) {{
-        for (int j = 0; j < {width}; j++) {{
-            {number} *s = ({number} *)({states} + j * NX_REDUCE_COLUMNS);
-{rows}#pragma GCC ivdep
-            for (int k = 0; k < {columns}; k++) s[k] = {joined};
-        }}
-    }}
-"""
-
-
+# ---- tables
 def exact_operands(sibling, tensors):
     """`props keeps_digits(other)`: a number there is not rounded to a half type before the operation."""
     names = {
@@ -804,19 +633,6 @@ def write_point_table(world, sibling, names, levels, source):
     .result = NX_POINT_{result_kind(sibling)},
 {rows}    .loop = {{
 {loop_rows(first, levels, "        ")}
-    }},
-}};
-""")
-
-
-def write_reduce_table(sibling, names, levels, source):
-    place = sibling.entry.results[0]
-    params = [sibling.argument(getattr(arg, "value", None)) for arg in place.args[1:]]
-    dim, keepdim = (p.index if p else -1 for p in params)
-    source.add(f"""static const nx_reduce reduce_{sibling.c_name} = {{
-    .dim_param = {dim}, .keepdim_param = {keepdim},
-    .loop = {{
-{loop_rows({dtype: "&" + c for dtype, c in names.items()}, levels, "        ")}
     }},
 }};
 """)
