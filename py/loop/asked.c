@@ -210,23 +210,13 @@ PyObject *nxpy__array_operator(nxpy_loop *loop, const char *method, PyObject *x,
 
 PyObject *nxpy__from_numpy(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
-    PyObject *use = nxpy__use(trace, args[0]), *error[3];
+    PyObject *use = nxpy__use(trace, args[0]);
     if (!use) return NULL;
     if (!nxpy__is_a(use, NXPY_KIND_ARRAY)) {
         PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %s)", Py_TYPE(use)->tp_name);
         return nxpy__stop_error(trace), NULL;
     }
-    nxpy_aside aside = nxpy__aside_begin();
-    nx_tracer *tracer = nx_thread_get()->tracer;
-    nx_thread_get()->tracer = NULL;
-    PyObject *made = PyObject_CallOneArg(function, use);
-    PyErr_Fetch(&error[0], &error[1], &error[2]);
-    nx_thread_get()->tracer = tracer;
-    nxpy__aside_end(aside);
-    PyErr_Restore(error[0], error[1], error[2]);
-    PyObject *result = made ? nxpy__copy_constant(trace, nxpy_tensor_get(made)) : NULL;
-    Py_XDECREF(made);
-    if (!result) return nxpy__stop_error(trace), NULL;
-    if (nxpy__forget(trace, use) < 0) Py_CLEAR(result);
+    PyObject *result = nxpy__constant_of(trace, function, &use, 1, NULL);
+    if (result && nxpy__forget(trace, use) < 0) Py_CLEAR(result);
     return result;
 }

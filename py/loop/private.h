@@ -90,7 +90,8 @@ nxpy_special_fn nxpy__call_asked, nxpy__from_numpy;
 /* operator.method(x, y), of which one is an array of the trace. */
 PyObject *nxpy__array_operator(nxpy_loop *loop, const char *method, PyObject *x, PyObject *y);
 bool nxpy__is_array_operator(PyObject *function);
-PyObject *nxpy__copy_constant(nxpy_trace *trace, nx_tensor *constant); /* specials.c: a copy of a constant of the graph */
+/* The tensor that a function makes of what hangs on no input, called outside of the trace: a copy of a constant of the graph. */
+PyObject *nxpy__constant_of(nxpy_trace *trace, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names);
 PyObject *nxpy__loaded(nxpy_trace *trace, PyObject *name); /* the module of that name, lent; NULL: stopped */
 PyObject *nxpy__index(nxpy_trace *trace, PyObject *key); /* of a captured tensor */
 int nxpy__is(nxpy_trace *trace, PyObject *x, PyObject *y); /* x is y, of values in use; guarded. 1, 0, -1: stopped */

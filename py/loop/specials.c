@@ -683,7 +683,7 @@ static int is_data(nxpy_trace *trace, PyObject *o, int depth, bool *open) {
     return done;
 }
 
-PyObject *nxpy__copy_constant(nxpy_trace *trace, nx_tensor *constant) {
+static PyObject *copy_constant(nxpy_trace *trace, nx_tensor *constant) {
     nx_tensor *fake = NULL;
     nx_node *node;
     nx_status status = nx_graph_constant(trace->graph, "_tensor_constant", constant, &node);
@@ -705,6 +705,22 @@ static PyObject *tensor_in_graph(nxpy_loop *loop, PyObject **args, Py_ssize_t n,
     return result;
 }
 
+PyObject *nxpy__constant_of(nxpy_trace *trace, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    PyObject *error[3];
+    nxpy_aside aside = nxpy__aside_begin();
+    nx_tracer *tracer = nx_thread_get()->tracer;
+    nx_thread_get()->tracer = NULL;
+    PyObject *made = PyObject_Vectorcall(function, args, (size_t)(n - (kw_names ? PyTuple_GET_SIZE(kw_names) : 0)), kw_names);
+    PyErr_Fetch(&error[0], &error[1], &error[2]);
+    nx_thread_get()->tracer = tracer;
+    nxpy__aside_end(aside);
+    PyErr_Restore(error[0], error[1], error[2]);
+    PyObject *result = made ? copy_constant(trace, nxpy_tensor_get(made)) : NULL;
+    Py_XDECREF(made);
+    if (!result) nxpy__stop_error(trace);
+    return result;
+}
+
 PyObject *nxpy__special_tensor(ARGS) {
     nxpy_trace *trace = loop->trace;
     Py_ssize_t n_names = kw_names ? PyTuple_GET_SIZE(kw_names) : 0;
@@ -716,19 +732,7 @@ PyObject *nxpy__special_tensor(ARGS) {
         bool history = name && PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0 && args[k] != Py_False;
         if (!data || history) return stopped(loop, function);
     }
-    if (open) return tensor_in_graph(loop, args, n, kw_names);
-    nxpy_aside aside = nxpy__aside_begin();
-    nx_tracer *tracer = nx_thread_get()->tracer;
-    nx_thread_get()->tracer = NULL;
-    PyObject *made = PyObject_Vectorcall(function, args, (size_t)(n - n_names), kw_names), *error[3];
-    PyErr_Fetch(&error[0], &error[1], &error[2]);
-    nx_thread_get()->tracer = tracer;
-    nxpy__aside_end(aside);
-    PyErr_Restore(error[0], error[1], error[2]);
-    PyObject *result = made ? nxpy__copy_constant(trace, nxpy_tensor_get(made)) : NULL;
-    Py_XDECREF(made);
-    if (!result) nxpy__stop_error(trace);
-    return result;
+    return open ? tensor_in_graph(loop, args, n, kw_names) : nxpy__constant_of(trace, function, args, n, kw_names);
 }
 
 PyObject *nxpy__special_size(ARGS) {
