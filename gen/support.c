@@ -147,7 +147,7 @@ nx_status nx__count(const char *op, const int64_t *size, int n, const nx_value *
     int count;
     NX_TRY(nx__dims_of(op, dims, n, at, &count));
     *out = 1;
-    for (int k = 0; k < count && n > 0; k++) *out = (int64_t)((uint64_t)*out * (uint64_t)size[at[k]]); /* one may be named twice */
+    for (int k = 0; k < count && n > 0; k++) *out = nx_times(*out, size[at[k]]); /* one may be named twice */
     return NX_OK;
 }
 

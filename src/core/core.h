@@ -223,6 +223,10 @@ static inline uint32_t nx_tensor_version(const nx_tensor *t) { return t->storage
 /* ---- layout --------------------------------------------------------------------------------------------- */
 bool nx_is_contiguous(int ndim, const int64_t *sizes, const int64_t *strides);
 int64_t nx_numel(int ndim, const int64_t *sizes);
+/* A product that wraps: beside a dimension of 0, sizes, strides and offsets may be any numbers. */
+static inline int64_t nx_times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+/* As PyTorch: the stride of a dimension counts empty inner dimensions as one. */
+void nx_row_major(int ndim, const int64_t *sizes, int64_t *strides);
 /* No gaps, no overlap: some permutation of it is row-major. */
 bool nx_is_dense(const nx_array *a);
 /* Of two arrays of one size; the stride of a dimension of size 1 says nothing. */

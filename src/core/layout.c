@@ -4,9 +4,9 @@
 #include <assert.h>
 
 int64_t nx_numel(int ndim, const int64_t *sizes) {
-    uint64_t n = 1; /* beside a 0 there may be sizes whose product no number holds */
-    for (int d = 0; d < ndim; d++) n *= (uint64_t)sizes[d];
-    return (int64_t)n;
+    int64_t n = 1;
+    for (int d = 0; d < ndim; d++) n = nx_times(n, sizes[d]);
+    return n;
 }
 
 bool nx_is_contiguous(int ndim, const int64_t *sizes, const int64_t *strides) {
@@ -113,14 +113,15 @@ nx_status nx_array_bytes(const nx_array *a, nx_dtype dtype, size_t *out) {
     return fits(a->numel, nx_dtype_bytes(dtype), out) ? NX_OK : nx_fail_bytes(a->ndim, a->sizes);
 }
 
-/* As PyTorch: the stride of a dimension counts empty inner dimensions as one. */
-void nx_meta_contiguous(nx_meta *meta) {
-    uint64_t stride = 1; /* wraps where there are no elements */
-    for (int d = meta->ndim - 1; d >= 0; d--) {
-        meta->stride[d] = (int64_t)stride;
-        stride *= meta->size[d] > 1 ? (uint64_t)meta->size[d] : 1;
+void nx_row_major(int ndim, const int64_t *sizes, int64_t *strides) {
+    int64_t stride = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        strides[d] = stride;
+        stride = nx_times(stride, sizes[d] > 1 ? sizes[d] : 1);
     }
 }
+
+void nx_meta_contiguous(nx_meta *meta) { nx_row_major(meta->ndim, meta->size, meta->stride); }
 
 /* The bytes from element 0 to the last one behind it; SIZE_MAX when that cannot be counted. What a negative stride
  * reaches lies before element 0 and is nobody's to write beyond the elements. */

@@ -93,8 +93,8 @@ static inline float from_float8(uint8_t b, const format *from) {
 EACH_PAIR(DEFINE_CAST)
 
 /* Whole numbers below 2^51 are converted many at once, as the last bits of a double; to float64 and float32 both. */
-#define DEFINE_COUNTED(name, to_type)                                                                      \
-    static void name(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n) {           \
+#define DEFINE_COUNTED(code, to_type)                                                                      \
+    static void count_##code(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n) {   \
         enum { PIECE = 256 };                                                                               \
         for (int64_t part; n > 0; n -= part, to += part * to_step, from += part * from_step) {              \
             const int64_t *f = (const int64_t *)from;                                                       \
@@ -106,7 +106,7 @@ EACH_PAIR(DEFINE_CAST)
                 for (int64_t i = 0; i < part; i++) far |= ((uint64_t)f[i] + (UINT64_C(1) << 51)) >> 52;     \
             }                                                                                               \
             if (far) {                                                                                      \
-                cast_I64_##to_type(to, to_step, from, from_step, part);                                     \
+                cast_I64_##code(to, to_step, from, from_step, part);                                        \
                 continue;                                                                                   \
             }                                                                                               \
             for (int64_t i = 0; i < part; i++) {                                                            \
@@ -115,10 +115,8 @@ EACH_PAIR(DEFINE_CAST)
             }                                                                                               \
         }                                                                                                   \
     }
-#define cast_I64_float cast_I64_F32
-#define cast_I64_double cast_I64_F64
-DEFINE_COUNTED(count_F32, float)
-DEFINE_COUNTED(count_F64, double)
+DEFINE_COUNTED(F32, float)
+DEFINE_COUNTED(F64, double)
 
 #define DEFINE_MOVE(bits)                                                                                  \
     static void move_##bits(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n) {   \
@@ -164,15 +162,22 @@ DEFINE_SHORT_ROWS(32)
 DEFINE_SHORT_ROWS(64)
 DEFINE_SHORT_ROWS(128)
 
+static void short_rows(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t bytes) {
+    if (bytes == 1) short_rows_8(to, to_step, from, from_step, rows, bytes);
+    else if (bytes == 2) short_rows_16(to, to_step, from, from_step, rows, bytes);
+    else if (bytes >= 4 && bytes <= 8) short_rows_32(to, to_step, from, from_step, rows, bytes);
+    else if (bytes > 8 && bytes <= 16) short_rows_64(to, to_step, from, from_step, rows, bytes);
+    else if (bytes > 16 && bytes <= 32) short_rows_128(to, to_step, from, from_step, rows, bytes);
+    else for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_step, from + r * from_step, (size_t)bytes);
+}
+
 /* Lines, the last one over what the one before it has moved. */
 static void move_rows(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t bytes) {
-    if (bytes <= 2) (bytes == 2 ? short_rows_16 : short_rows_8)(to, to_step, from, from_step, rows, bytes);
-    else if (bytes == 3) for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_step, from + r * from_step, 3);
-    else if (bytes <= 8) short_rows_32(to, to_step, from, from_step, rows, bytes);
-    else if (bytes <= 16) short_rows_64(to, to_step, from, from_step, rows, bytes);
-    else if (bytes < LINE && bytes <= 32) short_rows_128(to, to_step, from, from_step, rows, bytes);
-    else if (bytes < LINE) for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_step, from + r * from_step, (size_t)bytes);
-    else for (int64_t r = 0; r < rows; r++, to += to_step, from += from_step) {
+    if (bytes < LINE) {
+        short_rows(to, to_step, from, from_step, rows, bytes);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++, to += to_step, from += from_step) {
         int64_t i = 0;
         for (; i + 2 * LINE <= bytes; i += 2 * LINE) {
             line first = *(const line *)(from + i), second = *(const line *)(from + i + LINE);

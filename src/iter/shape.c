@@ -90,15 +90,6 @@ nx_status nx_infer_size(const char *op, const int64_t *size, int n, int64_t nume
     return NX_OK;
 }
 
-/* Of sizes that hold no elements the product wraps. */
-static void row_major(const int64_t *size, int n, int64_t *stride) {
-    uint64_t expected = 1;
-    for (int d = n - 1; d >= 0; d--) {
-        stride[d] = (int64_t)expected;
-        expected *= size[d] > 1 ? (uint64_t)size[d] : 1;
-    }
-}
-
 static bool same_sizes(const nx_array *self, const int64_t *size, int n) {
     if (self->ndim != n) return false;
     for (int d = 0; d < n; d++) {
@@ -106,9 +97,6 @@ static bool same_sizes(const nx_array *self, const int64_t *size, int n) {
     }
     return true;
 }
-
-/* A stride that no element is reached by may be any number. */
-static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
 /* Old dimensions are taken from the right into a run as long as each follows the one inside it without a gap;
  * new dimensions must cut every run exactly. */
@@ -118,18 +106,18 @@ bool nx_regroup(const nx_array *self, const int64_t *size, int n, int64_t *strid
         return true;
     }
     if (self->contiguous) {
-        row_major(size, n, stride);
+        nx_row_major(n, size, stride);
         return true;
     }
     int to = n - 1;
     int64_t run = 1, covered = 1, innermost = self->ndim ? self->strides[self->ndim - 1] : 1;
     for (int d = self->ndim - 1; d >= 0; d--) {
-        run = times(run, self->sizes[d]);
-        bool ends = d == 0 || (self->sizes[d - 1] != 1 && self->strides[d - 1] != times(run, innermost));
+        run = nx_times(run, self->sizes[d]);
+        bool ends = d == 0 || (self->sizes[d - 1] != 1 && self->strides[d - 1] != nx_times(run, innermost));
         if (!ends) continue;
         while (to >= 0 && (covered < run || size[to] == 1)) {
-            stride[to] = times(covered, innermost);
-            covered = times(covered, size[to--]);
+            stride[to] = nx_times(covered, innermost);
+            covered = nx_times(covered, size[to--]);
         }
         if (covered != run) return false;
         if (d > 0) innermost = self->strides[d - 1];

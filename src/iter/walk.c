@@ -18,8 +18,7 @@ void nx_walk_add(nx_walk *walk, const nx_array *array) {
     walk->ptr[k] = array->data;
     for (int d = 0; d < walk->ndim; d++) {
         bool stretched = d < shift || array->sizes[d - shift] == 1;
-        /* Unsigned: beside a dimension of 0 a stride may be any number. */
-        walk->step[k][d] = stretched ? 0 : (int64_t)((uint64_t)array->strides[d - shift] * (uint64_t)bytes);
+        walk->step[k][d] = stretched ? 0 : nx_times(array->strides[d - shift], bytes);
     }
 }
 
@@ -50,7 +49,7 @@ static void move_dim(nx_walk *walk, int from, int to) {
 /* Whether dimension `outer` goes on where `inner` ends, for all operands. */
 static bool continues(const nx_walk *walk, int outer, int inner) {
     for (int k = 0; k < walk->n; k++) {
-        if ((uint64_t)walk->step[k][outer] != (uint64_t)walk->step[k][inner] * (uint64_t)walk->size[inner]) return false;
+        if (walk->step[k][outer] != nx_times(walk->step[k][inner], walk->size[inner])) return false;
     }
     return true;
 }
@@ -68,7 +67,7 @@ void nx_walk_merge(nx_walk *walk) {
     int last = 0; /* dimensions up to here are merged among themselves */
     for (int d = 1; d < n; d++) {
         if (continues(walk, last, d)) {
-            int64_t size = (int64_t)((uint64_t)walk->size[last] * (uint64_t)walk->size[d]);
+            int64_t size = nx_times(walk->size[last], walk->size[d]);
             move_dim(walk, d, last);
             walk->size[last] = size;
         } else {
