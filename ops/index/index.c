@@ -139,7 +139,7 @@ nx_status nx__embedding_add_rows(nx_run *run, nx_array *out, const nx_array *gra
 /* The indices, broadcast together, name places of the indexed tensor; a place is a part over the dimensions that
  * have no index. Piece by piece the places' offsets are worked out and checked, then each part is copied or added. Next:
  * src/iter/index.c. */
-enum { SPOTS = 512 }; /* offsets that are known at once */
+enum { SPOTS = NX__PLACES_PIECE }; /* offsets that are known at once */
 
 /* One index, for a dimension of x of that size and step. */
 typedef struct pointing { const nx_array *index; int64_t *at, *owned, size, bytes; } pointing;
@@ -366,13 +366,7 @@ static nx_status put_parts(void *arg, int64_t begin, int64_t end) {
             w->put.fns->each(&w->put, to, from, offset, n);
             continue;
         }
-        int16_t meant[SPOTS];
-        int64_t picked = 0;
-        for (int64_t k = 0; k < n; k++) { /* without a branch: which bin it is nobody can foresee */
-            int64_t bin = bin_of(offset[k]);
-            meant[picked] = (int16_t)k;
-            picked += (bin >= begin) & (bin < end);
-        }
+        NX__PICK(meant, picked, n, (bin_of(offset[q]) >= begin) & (bin_of(offset[q]) < end))
         for (int64_t m = 0; m < picked; m++) {
             int64_t k = meant[m];
             if (w->single) w->put.fns->row(&w->put, to + offset[k], from + k * w->step, 1);
@@ -403,9 +397,8 @@ nx_status nx__index_put_elements(nx_run *run, const nx_array *self, nx_value ind
         for (int k = 0; k < p.s.n_rest; k++) part *= out->sizes[p.s.rest[k]];
         exchange w = exchange_of(run, &p, out, values, accumulate ? nx__place_sum(out->dtype) : nx__place_move(out->dtype, true));
         w.adds = accumulate;
-        int64_t grain = nx_grain(p.n * (w.single ? 24 : 16 * part + 128) / BINS), parts = nx_num_threads();
-        if (grain < (BINS + parts - 1) / parts) grain = (BINS + parts - 1) / parts; /* each part goes through all places */
-        status = nx_parallel(BINS, grain, put_parts, &w);
+        int64_t grain = nx_grain(p.n * (w.single ? 24 : 16 * part + 128) / BINS);
+        status = nx_parallel(BINS, nx__grain_of_all(BINS, grain, nx_num_threads()), put_parts, &w);
     }
     spots_free(&p);
     return status;

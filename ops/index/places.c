@@ -214,9 +214,9 @@ nx_status nx__places_run(nx__places *p, int64_t dim, bool writes) {
     int64_t n = p->cut >= 0 ? p->size[p->cut] : p->limit > 0 ? p->limit : 1; /* limit 0: each is out of range */
     if (p->in_place) NX_TRY(look(p, n));
     int64_t grain = nx_grain(32 * index->numel / n);
-    if (p->cut < 0) { /* each part goes through the whole index, which pays where what it names comes from far */
-        int64_t parts = p->limit * (p->k_step < 0 ? -p->k_step : p->k_step) > NEAR ? nx_num_threads() : 1;
-        if (grain < (n + parts - 1) / parts) grain = (n + parts - 1) / parts;
+    if (p->cut < 0) { /* several threads go through the whole index where what it names comes from far */
+        bool far = p->limit * (p->k_step < 0 ? -p->k_step : p->k_step) > NEAR;
+        grain = nx__grain_of_all(n, grain, far ? nx_num_threads() : 1);
     }
     return nx_parallel(n, grain, run_cut, p);
 }

@@ -37,6 +37,12 @@ struct nx__places {
 NX_MUST_USE nx_status nx__places_run(nx__places *p, int64_t dim, bool writes);
 const nx__place_fns *nx__place_move(nx_dtype dtype, bool writes);
 const nx__place_fns *nx__place_sum(nx_dtype dtype); /* followed += (f, i or c) * other */
+/* The grain of n parts of work, `grain` as their cost has it, where each piece of them goes through everything: no more pieces than
+ * `threads`. */
+static inline int64_t nx__grain_of_all(int64_t n, int64_t grain, int64_t threads) {
+    const int64_t share = (n + threads - 1) / threads;
+    return grain > share ? grain : share;
+}
 /* `index`, a vector or a number, the same for all but dimension `dim` of `like`. */
 void nx__index_along(const nx_array *index, const nx_array *like, int64_t dim, nx_array *out, int64_t *dims);
 
@@ -46,14 +52,16 @@ enum { NX__PLACES_PIECE = 512 }; /* the most places that are named at once */
         type *there = (type *)(followed + q * to_step + at[q] * k_step), *here = (type *)(other + q * (here_step));        \
         what;                                                                                                              \
     }
-/* Of those that are meant: they are picked first without a branch, since nobody can foresee which they are. */
-#define NX__EACH_MEANT(type, here_step, what)                                                                              \
+/* Which q below n is_meant, as an expression of q that has no branch: nobody can foresee which. `meant` gets them in order. */
+#define NX__PICK(meant, picked, n, is_meant)                                                                               \
     int16_t meant[NX__PLACES_PIECE];                                                                                       \
     int64_t picked = 0;                                                                                                    \
-    for (int64_t q = 0; q < n; q++) {                                                                                      \
+    for (int64_t q = 0; q < (n); q++) {                                                                                    \
         meant[picked] = (int16_t)q;                                                                                        \
-        picked += (at[q] >= p->begin) & (at[q] < p->end);                                                                  \
-    }                                                                                                                      \
+        picked += (is_meant);                                                                                              \
+    }
+#define NX__EACH_MEANT(type, here_step, what)                                                                              \
+    NX__PICK(meant, picked, n, (at[q] >= p->begin) & (at[q] < p->end))                                                     \
     for (int64_t m = 0; m < picked; m++) {                                                                                 \
         const int64_t q = meant[m];                                                                                        \
         type *there = (type *)(followed + q * to_step + at[q] * k_step), *here = (type *)(other + q * (here_step));        \

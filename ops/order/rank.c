@@ -19,7 +19,7 @@ typedef struct job {
 enum { MANY = 4096, SAMPLE = 512, AROUND = 40 }; /* AROUND: between three and four standard deviations of a place in a sample */
 #define DEFINE(real, code)                                                                                       \
     /* The number that stands at place k, from 0, once the n of x, none NaN, are in order; x is left half in order. */ \
-    static real part_##real(real *x, int64_t n, int64_t k) {                                                   \
+    static real part_##real(real *x, int64_t n, int64_t k) {                                                     \
         for (int64_t low = 0, high = n - 1; low < high;) {                                                       \
             const real a = x[low], b = x[low + (high - low) / 2], c = x[high];                                   \
             const real middle = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);               \

@@ -85,8 +85,8 @@ static int64_t big_place(const nx_windows *w, int64_t s, int64_t tap) {
         for (int64_t k = 0; k < w->big_channels * taps; k++) {                                                           \
             for (int64_t s = 0; s < places; s++) {                                                                       \
                 int64_t at = big_place(w, s, k % taps);                                                                  \
-                if (at >= 0) big[k / taps * plane + at] = (type)((wrapping)big[k / taps * plane + at] +              \
-                                                                 (wrapping)columns[k * places + s]);             \
+                if (at >= 0) big[k / taps * plane + at] = (type)((wrapping)big[k / taps * plane + at] +                  \
+                                                                 (wrapping)columns[k * places + s]);                     \
             }                                                                                                            \
         }                                                                                                                \
     }
