@@ -53,6 +53,11 @@ def compiled(function, through="function", **options):
     return CompiledModule(torch.compile(Holder(), **options))
 
 
+def make(function, **options):
+    """The function compiled, its graphs run operator by operator."""
+    return compiled(function, backend=run_graph, **options)
+
+
 class CompiledModule:
     """What compiles a module, with what its captured call tells."""
 

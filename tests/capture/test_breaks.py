@@ -8,11 +8,7 @@ import narthex as torch
 import pytest
 from narthex import _C
 
-from .conftest import compiled, ones, ramp, run_graph, same
-
-
-def make(function, **options):
-    return compiled(function, backend=run_graph, **options)
+from .conftest import make, ones, ramp, run_graph, same
 
 
 def prints_in_the_middle(x, y):

@@ -8,7 +8,7 @@ import narthex as torch
 import pytest
 from narthex import _C
 
-from . import features, features_flow  # noqa: F401  (adds cases to features)
+from . import features, features_breaks, features_flow  # noqa: F401  (these add cases to features)
 from .conftest import THROUGH, compiled, run_graph
 
 IDS = [row[0].__name__ for row in features.CASES]
@@ -77,10 +77,11 @@ def test_break(function, make, code, line, through):
     finally:
         _C.set_capture_log(None)
     assert code in [info["code"] for info in told]
-    with open(features.__file__) as source:
+    file = function.__code__.co_filename
+    with open(file) as source:
         lines = source.read().splitlines()
     # The frames around it end there as well: of a module that calls it, Module.__call__.
-    mine = [info for info in told if info["code"] == code and info["filename"] == features.__file__]
+    mine = [info for info in told if info["code"] == code and info["filename"] == file]
     assert line in lines[mine[0]["line"] - 1]
     assert mine[0]["reason"] and mine[0]["mend"]
     whole = compiled(function, backend=run_graph, fullgraph=True)

@@ -12,7 +12,7 @@ import numpy
 import pytest
 from narthex import _C
 
-from .conftest import compiled, ones, ramp, run_graph, same
+from .conftest import compiled, make, ones, ramp, run_graph, same
 
 SCALE = 2
 OTHER = 0
@@ -40,10 +40,6 @@ def recompiled(capture, because):
     assert capture.recompiles, "it was not compiled again"
     assert because in capture.recompiles[-1]
     return capture.recompiles.pop()
-
-
-def make(function):
-    return compiled(function, backend=run_graph)
 
 
 @pytest.mark.parametrize(
