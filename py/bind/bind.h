@@ -46,7 +46,11 @@ extern bool (*nxpy_graph_value_read)(PyObject *o, nx_value *out);
 /* The same for a lent tensor. */
 PyObject *nxpy_tensor_wrap(nx_tensor *tensor);
 
+enum { NXPY_ASK_ALL, NXPY_ASK_MODES, NXPY_ASK_NOBODY }; /* nx_thread.function_state: who answers functions */
 bool nxpy_overrides(PyObject *o);        /* its class has a __torch_function__ of its own, and the thread lets it answer */
+bool nxpy_any_asks(PyObject *const *given, Py_ssize_t n); /* a mode, or one of the arguments of a call, those in lists too */
+/* Called with (function, types, args[, kwargs]) before a class or mode is asked that; -1 with an exception. Set by py/notes. */
+extern int (*nxpy_before_question)(PyObject *question);
 /* The same of a method that tells all its arguments, by the names that a Python function has. */
 int nxpy_ask_spelled(const char *name, const char *module, const char *function, PyObject *self, PyObject *const *given, Py_ssize_t n,
                      PyObject *keywords, PyObject **answer);
@@ -55,6 +59,7 @@ int nxpy_add_getset(PyGetSetDef *defs);
 /* At the head of a method: 1: somebody answers, *answer is the call's. */
 int nxpy_ask_before(const char *name, PyObject *self, PyObject *const *given, Py_ssize_t n, PyObject *keywords, PyObject **answer);
 int nxpy_ask_called(const char *name, PyObject *self, PyObject *args, PyObject *keywords, PyObject **answer); /* of a tuple and a dict */
+bool nxpy_class_dispatches(PyTypeObject *type);           /* it has a __torch_dispatch__ of its own */
 void nxpy_tensor_track(PyObject *tensor);                 /* the collector follows it from now on */
 /* The tensors behind `given`, lent; -1 with an exception that names `what`. */
 int nxpy_tensors_from(const char *what, PyObject *const *given, int n_given, int n_expected, nx_tensor **out);

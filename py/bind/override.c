@@ -7,9 +7,9 @@
 
 int nxpy_n_function_modes;
 PyTypeObject *nxpy_parameter_class;
+int (*nxpy_before_question)(PyObject *question);
 static PyObject *protocol_name, *disabled; /* "__torch_function__"; what a class has that takes no part */
 
-enum { ENABLED, NO_SUBCLASSES, NOTHING }; /* nx_thread.function_state */
 
 /* ---- who has a protocol -------------------------------------------------------------------------------------------------- */
 /* The protocol of an argument, a new reference; NULL without an error: none. */
@@ -24,7 +24,7 @@ static PyObject *protocol_of(PyObject *o) {
 }
 
 bool nxpy_overrides(PyObject *o) {
-    if (nx_thread_get()->function_state != ENABLED) return false;
+    if (nx_thread_get()->function_state != NXPY_ASK_ALL) return false;
     PyObject *method = protocol_of(o);
     Py_XDECREF(method);
     return method != NULL;
@@ -32,7 +32,7 @@ bool nxpy_overrides(PyObject *o) {
 
 bool nxpy_asks(PyObject *o) {
     const nx_thread *thread = nx_thread_get();
-    bool mode = thread->function_modes && thread->function_state != NOTHING;
+    bool mode = thread->function_modes && thread->function_state != NXPY_ASK_NOBODY;
     return mode || nxpy_overrides(o);
 }
 
@@ -55,7 +55,7 @@ static bool any_overrides(PyObject *const *given, Py_ssize_t n) {
 bool nxpy_any_asks(PyObject *const *given, Py_ssize_t n) {
     if (NX_UNLIKELY(nxpy_n_function_modes != 0)) {
         const nx_thread *thread = nx_thread_get();
-        if (thread->function_modes && thread->function_state != NOTHING) return true;
+        if (thread->function_modes && thread->function_state != NXPY_ASK_NOBODY) return true;
     }
     return any_overrides(given, n);
 }
@@ -148,7 +148,7 @@ static PyObject *fail_asked(PyObject *function, PyObject *asked, PyObject *mode)
 static PyObject *ask_all(PyObject *function, PyObject *asked, PyObject *question) {
     nx_thread *thread = nx_thread_get();
     PyObject *mode = NULL, *answer = NULL;
-    if (thread->function_modes && thread->function_state != NOTHING) {
+    if (thread->function_modes && thread->function_state != NXPY_ASK_NOBODY) {
         mode = Py_NewRef(PyList_GET_ITEM((PyObject *)thread->function_modes, PyList_GET_SIZE((PyObject *)thread->function_modes) - 1));
         answer = ask_mode(thread, question);
         if (answer != Py_NotImplemented) goto done;
@@ -177,7 +177,8 @@ PyObject *nxpy_types_of(PyObject *asked) {
 static PyObject *ask(PyObject *given_function, PyObject *asked, PyObject *args, PyObject *named) {
     PyObject *function = known_function(given_function), *types = function ? nxpy_types_of(asked) : NULL, *answer = NULL;
     PyObject *question = !types ? NULL : named ? PyTuple_Pack(4, function, types, args, named) : PyTuple_Pack(3, function, types, args);
-    if (question) answer = ask_all(function, asked, question);
+    bool refused = question && nxpy_before_question && nxpy_before_question(question) < 0;
+    if (question && !refused) answer = ask_all(function, asked, question);
     Py_XDECREF(question);
     Py_XDECREF(types);
     Py_XDECREF(function);
@@ -202,7 +203,7 @@ PyObject *nxpy_dict_of(PyObject *const *values, PyObject *keywords) {
 static int ask_call(PyObject *function, PyObject *const *given, Py_ssize_t n, PyObject *keywords, bool alone, PyObject **answer) {
     const nx_thread *thread = nx_thread_get();
     Py_ssize_t n_named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
-    bool subclasses = thread->function_state == ENABLED, mode = thread->function_modes && thread->function_state != NOTHING;
+    bool subclasses = thread->function_state == NXPY_ASK_ALL, mode = thread->function_modes && thread->function_state != NXPY_ASK_NOBODY;
     PyObject *asked = PyList_New(0), *args = NULL, *named = NULL;
     *answer = NULL;
     if (asked == NULL || (subclasses && find_asked(asked, given, n + n_named, alone && mode) < 0)) goto done;
@@ -251,7 +252,15 @@ int nxpy_ask_before(const char *name, PyObject *self, PyObject *const *given, Py
 }
 
 PyObject *nxpy_ask_python(PyObject *asked, PyObject *function, PyObject *args, PyObject *keywords) {
-    PyObject *module = PyImport_ImportModule("narthex.overrides");
+    PyObject *types = PyTuple_New(0), *module = NULL;
+    bool refused = !types;
+    for (int k = 0; k < 2 && !refused; k++) {
+        PyObject *question = PyTuple_Pack(4, k ? asked : function, types, args, keywords);
+        refused = !question || (nxpy_before_question && nxpy_before_question(question) < 0);
+        Py_XDECREF(question);
+    }
+    Py_XDECREF(types);
+    if (!refused) module = PyImport_ImportModule("narthex.overrides");
     PyObject *answer = module ? PyObject_CallMethod(module, "_ask_spelled", "OOOO", asked, function, args, keywords) : NULL;
     Py_XDECREF(module);
     return answer;
@@ -372,7 +381,8 @@ static PyObject *swap_function_state(PyObject *module, PyObject *state) {
     nx_thread *thread = nx_thread_get();
     long wanted = PyLong_AsLong(state), before = thread->function_state;
     if (wanted == -1 && PyErr_Occurred()) return NULL;
-    if (wanted < ENABLED || wanted > NOTHING) return PyErr_Format(PyExc_ValueError, "swap_function_state: 0, 1 or 2, not %ld", wanted);
+    if (wanted < NXPY_ASK_ALL || wanted > NXPY_ASK_NOBODY)
+        return PyErr_Format(PyExc_ValueError, "swap_function_state: 0, 1 or 2, not %ld", wanted);
     thread->function_state = (uint8_t)wanted;
     return PyLong_FromLong(before);
 }
@@ -397,7 +407,7 @@ static PyObject *ask_torch_function(PyObject *module, PyObject *given) {
     if (!PyArg_ParseTuple(given, "OOO!O!:ask_torch_function", &function, &relevant, &PyTuple_Type, &args, &PyDict_Type, &named))
         return NULL;
     PyObject *list = PySequence_Fast(relevant, "handle_torch_function: expected a sequence"), *asked = list ? PyList_New(0) : NULL;
-    bool subclasses = nx_thread_get()->function_state == ENABLED;
+    bool subclasses = nx_thread_get()->function_state == NXPY_ASK_ALL;
     int done = asked && subclasses ? find_asked(asked, PySequence_Fast_ITEMS(list), PySequence_Fast_GET_SIZE(list), true) : asked ? 0 : -1;
     if (done == 0) answer = ask(function, asked, args, named);
     Py_XDECREF(asked);
@@ -412,7 +422,7 @@ static PyObject *disabled_function(PyObject *module, PyObject *given) {
     nx_thread *thread = nx_thread_get();
     uint8_t before = thread->function_state;
     PyObject *tuple = args ? PySequence_Tuple(args) : PyTuple_New(0);
-    thread->function_state = before == ENABLED ? NO_SUBCLASSES : before;
+    thread->function_state = before == NXPY_ASK_ALL ? NXPY_ASK_MODES : before;
     PyObject *result = tuple ? PyObject_Call(function, tuple, named && named != Py_None ? named : NULL) : NULL;
     thread->function_state = before;
     Py_XDECREF(tuple);

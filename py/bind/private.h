@@ -29,7 +29,6 @@ static inline bool nxpy_is_plain(PyObject *o) {
     return NX_LIKELY(Py_IS_TYPE(o, nxpy_tensor_class)) || Py_IS_TYPE(o, nxpy_parameter_class);
 }
 bool nxpy_asks(PyObject *o);                 /* so it is, or a mode answers */
-bool nxpy_any_asks(PyObject *const *given, Py_ssize_t n); /* of the arguments of a call, those in lists too */
 /* What may be asked of a tensor: the commonest answer at once. */
 #define NXPY_ASKS(o) (NX_UNLIKELY(!Py_IS_TYPE(o, nxpy_tensor_class) || nxpy_n_function_modes != 0) && nxpy_asks(o))
 /* What modes and the arguments answer to a call. 1: *answer is it, NULL with an exception; 0: nobody answers. Of a method of
@@ -58,7 +57,6 @@ int nxpy_add_overrides(PyObject *module);
 int nxpy_add_asked(PyObject *asked, PyObject *o);   /* to a list: one of each class, before those that it derives from */
 PyObject *nxpy_types_of(PyObject *asked);           /* their classes, a tuple */
 /* dispatch.c: __torch_dispatch__, the same for operators. tensor.c: the object of class `type` of a tensor that nobody knows. */
-bool nxpy_class_dispatches(PyTypeObject *type);
 int nxpy_add_dispatch(PyObject *module);
 PyObject *nxpy_object_of(PyTypeObject *type, nx_tensor *tensor); /* takes it, also on failure */
 /* functions.c: what a function is called where it is used, "torch.add", and where it is, "torch."; NULL, "": none of ours. */

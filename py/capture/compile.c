@@ -180,7 +180,8 @@ static PyObject *captured_call(PyObject *object, PyObject *const *args, size_t f
         if (function && !can_follow(function)) function = NULL;
     }
     const nx_thread *thread = nx_thread_get();
-    bool watched = thread->tracer || thread->function_modes || thread->dispatch_modes || nx_tangents_open() || thread->n_levels;
+    bool asks = thread->function_modes || thread->dispatch_modes || thread->function_state;
+    bool watched = thread->tracer || asks || nx_tangents_open() || thread->n_levels;
     bool refused = nxpy__doing.for_fx && nxpy__settings.refuses_traced;
     bool plain = !function || nxpy__stance == NXPY_STANCE_EAGER || nxpy__doing.trace || refused || watched;
     if (NX_UNLIKELY(plain && !nxpy__doing.trace)) {

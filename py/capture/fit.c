@@ -269,6 +269,13 @@ static void find_compiled(nxpy_fit *fit) {
     Py_XDECREF(inner);
 }
 
+/* The classes of tensors were asked while the graph was traced: a backend and its function see operators. Gives what it was. */
+static uint8_t ask_modes(PyObject *inputs) { /* a list or tuple; NULL passes */
+    uint8_t before = nx_thread_get()->function_state;
+    bool any = inputs && nxpy_any_asks(PySequence_Fast_ITEMS(inputs), PySequence_Fast_GET_SIZE(inputs));
+    if (NX_UNLIKELY(any)) nx_thread_get()->function_state = NXPY_ASK_MODES;
+    return before;
+}
 
 static int call_backend(nxpy_captured *owner, nxpy_fit *fit, PyObject *graph, PyObject *inputs) {
     PyObject *name = PyUnicode_FromFormat("__compiled_fn_%d", owner->n_graphs);
@@ -277,7 +284,9 @@ static int call_backend(nxpy_captured *owner, nxpy_fit *fit, PyObject *graph, Py
     owner->n_graphs++;
     NXPY_LOG("call_backend", "{sOsO}", "backend", owner->backend, "name", name);
     PyObject *callback = nxpy__callback_aside();
+    uint8_t asked = ask_modes(inputs);
     fit->call = PyObject_CallFunctionObjArgs(owner->backend, graph, inputs, NULL);
+    nx_thread_get()->function_state = asked;
     nxpy__callback_back(callback);
     if (fit->call) {
         NXPY_LOG("backend_done", "{sOsO}", "backend", owner->backend, "name", name);
@@ -408,7 +417,9 @@ static int run_called(const nxpy_segment *segment, nxpy_fit *fit, PyObject **val
         else Py_CLEAR(args);
     }
     PyObject *callback = nxpy__callback_aside();
+    uint8_t asked = ask_modes(args);
     if (args) returned = PyObject_Call(fit->call, args, NULL);
+    nx_thread_get()->function_state = asked;
     nxpy__callback_back(callback);
     Py_XDECREF(args);
     if (returned && nxpy_tensor_check(returned)) { /* one bare tensor is taken as well */

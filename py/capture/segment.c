@@ -366,7 +366,8 @@ static int find_or_trace(drive_state *drive, nxpy_segment **out) {
     nxpy_point *point = nxpy__point_get(drive->root, drive->frame, &drive->view);
     if (!point) return PyErr_Occurred() ? -1 : 0;
     const nx_thread *thread = nx_thread_get();
-    if (thread->function_modes || thread->dispatch_modes) return 0; /* a mode that the frame has entered sees all its calls */
+    /* A mode that the frame has entered sees all its calls, and a class that is not asked from here on sees none. */
+    if (thread->function_modes || thread->dispatch_modes || thread->function_state) return 0;
     if (nx_tangents_open() || thread->n_levels) return 0; /* a graph computes no tangents, and knows no slices */
     int found = look_up(drive, point, out);
     if (found != 0 || point->dead || point->busy) return found;

@@ -77,6 +77,7 @@ static void end_recording(nxpy_trace *trace) {
     thread->keys_included = trace->included_before;
     nx_grad_set_enabled(trace->grad_at_start);
     nxpy__whole = trace->whole_at_start;
+    thread->function_state = NXPY_ASK_ALL;
     thread->source = (nx_source){0};
     thread->tell = NULL;
 }
@@ -339,6 +340,10 @@ static bool state_is_makeable(nxpy_trace *trace) {
     if (trace->n_handling) {
         trace->unmakeable_at = trace->raised_at;
         trace->unmakeable = "an exception that is being handled when the graph ends";
+    }
+    if (nx_thread_get()->function_state != NXPY_ASK_ALL && trace->unmakeable_at < 0) {
+        trace->unmakeable_at = trace->unasked_at;
+        trace->unmakeable = "classes of tensors that are not asked";
     }
     if (nx_thread_get()->n_levels > 0 && trace->unmakeable_at < 0) {
         trace->unmakeable_at = trace->map_at;

@@ -190,7 +190,8 @@ static int bind(nxpy_trace *trace, PyObject *found, PyObject *object, PyTypeObje
     }
     bool method = type == &PyFunction_Type || type == &nxpy_method_type || type == &PyMethodDescr_Type || type == &nxpy_captured_type ||
                   type == &PyWrapperDescr_Type || type == nxpy__lru_cache_type;
-    if (method && !object) return give(found, out);
+    bool getter = type == &PyProperty_Type || type == &PyGetSetDescr_Type;
+    if ((method || getter) && !object) return give(found, out);
     if (method && method_too) return give(found, out) + 1;
     if (method) return give_new(trace, PyMethod_New(found, object), out);
     int user = of_user_descriptor(trace, found, object, owner, out);
@@ -297,6 +298,7 @@ static int of_tensor(nxpy_trace *trace, PyObject *object, PyObject *name, bool m
     }
     if (Py_TYPE(found) == &PyGetSetDescr_Type) {
         const char *text = PyUnicode_AsUTF8(name);
+        if (nxpy_overrides(object)) return give_new(trace, PyObject_GetAttr(object, name), out); /* its class is asked */
         if (text && strcmp(text, "_is_fake") == 0) return give(Py_False, out); /* the one that the program has is none */
         for (int k = 0; text && k < NX_COUNT(metadata); k++) {
             if (strcmp(text, metadata[k]) != 0) continue;
@@ -530,6 +532,8 @@ static int of_function(nxpy_trace *trace, PyObject *object, PyObject *name, PyOb
     PyObject *value;
     if (PyUnicode_CompareWithASCIIString(name, "__defaults__") == 0)
         return of_field_or(trace, object, name, offsetof(PyFunctionObject, func_defaults), Py_NewRef(Py_None), out);
+    if (PyUnicode_CompareWithASCIIString(name, "__kwdefaults__") == 0)
+        return of_field_or(trace, object, name, offsetof(PyFunctionObject, func_kwdefaults), Py_NewRef(Py_None), out);
     if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0) {
         if (nxpy__is_born(trace, object)) return give_new(trace, PyObject_GenericGetDict(object, NULL), out);
         return of_namespace(trace, object, name, out);
@@ -589,10 +593,16 @@ static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool 
     static const char *const of_iterators[] = {"gi_frame", "gi_code", NULL};
     static const char *const of_arrays[] = {"shape", "dtype", "ndim", "size", "itemsize", "nbytes", NULL};
     static const char *const of_functions[] = {"__name__", "__qualname__", "__doc__", "__module__", NULL};
-    bool function = nxpy_function_check(object) || PyCFunction_Check(object);
+    bool function = nxpy_function_check(object) || PyCFunction_Check(object) || nxpy__is_a(object, NXPY_KIND_CALLABLE);
     PyObject *found = nxpy_type_lookup(Py_TYPE(object), name);
     bool data = found && (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type);
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
+    bool getter = Py_TYPE(object) == &PyProperty_Type || Py_TYPE(object) == &PyGetSetDescr_Type;
+    if (getter && PyUnicode_CompareWithASCIIString(name, "__get__") == 0) { /* a __torch_function__ compares it */
+        PyObject *made = PyObject_GetAttr(object, name);
+        *out = made;
+        return made ? nxpy__fixed(trace, made) : nxpy__stop_error(trace);
+    }
     bool lasts = nxpy_constant_check(object) || PyRange_Check(object) || PySlice_Check(object) || PyCode_Check(object) ||
                  nxpy__is_a(object, NXPY_KIND_UNION) || (function && is_one_of(name, of_functions)) ||
                  (nxpy__is_a(object, NXPY_KIND_ARRAY) && is_one_of(name, of_arrays));
@@ -664,7 +674,8 @@ static int store_local(nxpy_trace *trace, PyObject *local, PyObject *name, PyObj
 static int store_class(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyObject *value) {
     const char *text = PyUnicode_CheckExact(name) ? PyUnicode_AsUTF8(name) : NULL;
     bool plain = text && strncmp(text, "__", 2) != 0 && nxpy__may_change(type) && !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) &&
-                 Py_TYPE(type)->tp_setattro == PyType_Type.tp_setattro && !PyType_IsSubtype(type, &nxpy_tensor_type);
+                 Py_TYPE(type)->tp_setattro == PyType_Type.tp_setattro;
+    if (plain && PyType_IsSubtype(type, &nxpy_tensor_type)) plain = !nxpy_type_lookup(nxpy_tensor_class, name); /* C code calls those */
     PyObject *meta = NULL, *own;
     if (!plain) return stop_store(trace, (PyObject *)type, name);
     if (type_value(trace, Py_TYPE(type), name, &meta) < 0) return -1;

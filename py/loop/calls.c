@@ -71,20 +71,32 @@ int nxpy__calls_init(PyObject *extension) {
         Py_XDECREF(owner);
         if (done < 0) return -1;
     }
+    nxpy_before_question = nxpy__note_question;
     (void)nxpy_opcode_name(0); /* no module is loaded while a trace runs */
     return nxpy__kinds_init() < 0 ? -1 : nxpy__abc_init();
 }
 
 /* ---- may it be called? ------------------------------------------------------------------------------------------------ */
+static bool is_one_of(const char *name, const char *const *names) {
+    while (*names && strcmp(name, *names) != 0) names++;
+    return *names != NULL;
+}
+
+/* x.__radd__ and such of tensors, as a function. */
+static bool is_tensor_operator(PyObject *function) {
+    static const char *const others[] = {"__bool__", "__float__", "__int__", "__index__", NULL}, *const alone[] = {
+        "__neg__", "__pos__", "__abs__", "__invert__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__len__", NULL};
+    if (Py_TYPE(function) != &PyWrapperDescr_Type || !PyType_IsSubtype(PyDescr_TYPE(function), &nxpy_tensor_type)) return false;
+    const struct wrapperbase *slot = ((PyWrapperDescrObject *)function)->d_base;
+    bool numeric = slot->offset >= (int)offsetof(PyHeapTypeObject, as_number) && slot->offset < (int)offsetof(PyHeapTypeObject, as_mapping);
+    return is_one_of(slot->name, alone) || (numeric && !is_one_of(slot->name, others));
+}
+
 static bool is_metadata_method(PyObject *function) {
     static const char *const names[] = {"size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "is_contiguous",
-                                        "is_floating_point", "__len__"};
+                                        "is_floating_point", "__len__", NULL};
     if (Py_TYPE(function) != &PyMethodDescr_Type || !PyType_IsSubtype(PyDescr_TYPE(function), &nxpy_tensor_type)) return false;
-    const char *name = ((PyMethodDescrObject *)function)->d_method->ml_name;
-    for (int k = 0; k < NX_COUNT(names); k++) {
-        if (strcmp(name, names[k]) == 0) return true;
-    }
-    return false;
+    return is_one_of(((PyMethodDescrObject *)function)->d_method->ml_name, names);
 }
 
 /* A method of an object, as `builtin_function_or_method`: the descriptor that it came from, lent; NULL: a plain function. */
@@ -144,7 +156,7 @@ static int may_read(nxpy_trace *trace, PyObject *o) {
     if (PyFunction_Check(o) || PyType_Check(o) || nxpy_function_check(o) || nx_map_get(&calls, o)) return 1;
     if (nxpy__is_born(trace, o) && (!nxpy__may_change(Py_TYPE(o)) || kind == NXPY_KIND_DEQUE)) return 1;
     if (nxpy__is_born(trace, o) && nxpy__is_iterator(o)) return 1;
-    if (nxpy__is_fixed_view(trace, o)) return 1;
+    if (nxpy__is_fixed_view(trace, o) || nxpy__is_tensor_getter(o)) return 1;
     return walks_in_python(trace, o);
 }
 
@@ -339,6 +351,8 @@ static PyObject *call_getter(nxpy_loop *loop, PyObject *getter, PyObject **args,
 
 static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
+    PyObject *read = kw_names ? NULL : nxpy__call_tensor_getter(loop, function, args, n);
+    if (read || trace->stop || PyErr_Occurred()) return read;
     if (Py_TYPE(function) == &PyCFunction_Type) {
         PyObject *known = descriptor_of(function), *self = PyCFunction_GET_SELF(function);
         if (known) {
@@ -392,12 +406,12 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
     if (NX_UNLIKELY(library != NULL)) return library(loop, function, args, n, kw_names);
     if (Py_TYPE(function) == nxpy_weakref_type() && n == 0) return call_weak(loop, function);
     PyObject *meaning = nxpy_function_meaning(function);
-    if (meaning) {
+    if (meaning && !nxpy_any_asks(args, n)) {
         if (nxpy__fixed(trace, meaning) < 0) return NULL;
         return call_python(loop, meaning, args, n, kw_names);
     }
     if (PyFunction_Check(function) || Py_TYPE(function) == &nxpy_captured_type) return call_python(loop, function, args, n, kw_names);
-    if (nxpy_function_check(function) || is_metadata_method(function)) {
+    if (nxpy_function_check(function) || is_metadata_method(function) || is_tensor_operator(function)) {
         return call_known(loop, function, TORCH, args, n, kw_names);
     }
     return call_c(loop, function, args, n, kw_names);

@@ -87,6 +87,10 @@ nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObjec
 bool nxpy__asks(PyObject *function);
 bool nxpy__asks_c(PyObject *function, PyObject **args, Py_ssize_t n);
 nxpy_special_fn nxpy__call_asked, nxpy__from_numpy;
+/* Tensor.shape.__get__(tensor), which a __torch_function__ is asked (classes.c): the attribute. NULL without a stop or exception: it
+ * is another function. */
+bool nxpy__is_tensor_getter(PyObject *function);
+PyObject *nxpy__call_tensor_getter(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n);
 /* operator.method(x, y), of which one is an array of the trace. */
 PyObject *nxpy__array_operator(nxpy_loop *loop, const char *method, PyObject *x, PyObject *y);
 bool nxpy__is_array_operator(PyObject *function);

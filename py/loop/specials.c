@@ -104,12 +104,26 @@ static int run_init(nxpy_loop *loop, PyObject *object, PyObject **args, Py_ssize
     return done < 0 ? nxpy__stop_error(trace) : 0;
 }
 
+static bool is_struct(PyTypeObject *type) {
+    PyObject *name = PyType_IsSubtype(type, &PyTuple_Type) ? nxpy__name("n_sequence_fields") : NULL;
+    return name && nxpy_type_lookup(type, name);
+}
+
+/* torch.return_types.max(parts), whose class is C code. */
+static PyObject *make_struct(nxpy_loop *loop, PyTypeObject *type, PyObject *from) {
+    PyObject *tuple = nxpy__sequence(loop, from, true), *made = tuple ? PyObject_CallOneArg((PyObject *)type, tuple) : NULL;
+    Py_XDECREF(tuple);
+    if (!made) nxpy__stop_error(loop->trace);
+    if (made && nxpy__born(loop->trace, made) < 0) Py_CLEAR(made);
+    return made;
+}
+
 PyObject *nxpy__construct(nxpy_loop *loop, PyTypeObject *type, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
     PyObject *found;
     bool exception = PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException), heap = nxpy__may_change(type);
-    bool tensor = PyType_IsSubtype(type, &nxpy_tensor_type);
-    if (Py_TYPE(type)->tp_call != PyType_Type.tp_call || (!heap && !exception && type != &PyBaseObject_Type) || tensor) {
+    if (n == 1 && !kw_names && is_struct(type)) return make_struct(loop, type, args[0]);
+    if (Py_TYPE(type)->tp_call != PyType_Type.tp_call || (!heap && !exception && type != &PyBaseObject_Type)) {
         return stop_class(trace, type, "");
     }
     if (nxpy__type_value(trace, type, "__del__", &found) < 0) return NULL;

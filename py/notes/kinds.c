@@ -192,13 +192,15 @@ static bool is_frozen_key(PyObject *object) {
 }
 
 /* A key of dicts and members of sets: a constant, or what is told by its address (classes, plain instances, members of
- * enumerations), a frozen dataclass of such, or a tuple of them. */
+ * enumerations, functions and methods of classes), a frozen dataclass of such, or a tuple of them. */
 bool nxpy__is_key(PyObject *object) {
     const PyTypeObject *type = Py_TYPE(object);
     if (nxpy_constant_check(object) || nxpy__is_enum(object)) return true;
     if (PyTuple_CheckExact(object)) return nxpy__are_keys(object);
     if (PyType_Check(object)) return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare;
-    if (!nxpy__is_instance(object)) return false;
+    nxpy_kind_code kind = nxpy__kind(object)->code;
+    if (kind == NXPY_KIND_FUNCTION || kind == NXPY_KIND_OPERATOR || kind == NXPY_KIND_CALLABLE) return !nxpy__may_change(type);
+    if (kind != NXPY_KIND_INSTANCE) return false;
     bool plain = type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
     return plain || is_frozen_key(object);
 }

@@ -42,6 +42,7 @@ typedef enum nxpy_make {
     NXPY_MAKE_INSTANCE, /* of class `object`, without attributes */
     NXPY_MAKE_ATTRIBUTE,/* the last value becomes attribute `object` of the one before */
     NXPY_MAKE_ENTRY,    /* the last value is appended to the list before it; n 2: key and value go into the dict before them */
+    NXPY_MAKE_CLASS,  /* the last value, a tensor that the graph has made, gets class `object` */
     NXPY_MAKE_KEEP,   /* remembers the last value as n */
     NXPY_MAKE_AGAIN   /* what was remembered as n */
 } nxpy_make;
@@ -207,6 +208,7 @@ typedef struct nxpy_trace {
     int n_checkpoints;
     bool makes_leaves;          /* requires_grad_ of a tensor that the trace made: */
     int leaf_at;                /* the first time by the root's instruction there */
+    int unasked_at;             /* where the root last changed who is asked for functions */
     int map_at;                 /* the root's instruction there where the outermost open map over slices began */
     NX_VEC(nxpy_part) parts;    /* of conditions and loops, that are traced and wait for the call */
     nxpy_region *region;        /* the innermost part that is traced: a backward, a branch ...; owned or NULL */
@@ -303,8 +305,11 @@ nxpy_note *nxpy__note_find(nxpy_trace *trace, PyObject *object);         /* lent
 nxpy_note *nxpy__note_add(nxpy_trace *trace, PyObject *object, nxpy_note_kind kind, int slot);
 /* The value to work with: constants and what was born as they are, tensors as their fake; guards what it was. Lent; NULL: stopped. */
 PyObject *nxpy__use(nxpy_trace *trace, PyObject *object);
+/* A Parameter's fake is a Parameter, and so on: type() and isinstance() ask the object itself. Its layout is the tensor's. 0 or -1. */
+int nxpy__take_class(nxpy_trace *trace, PyObject *fake, PyTypeObject *wanted);
 /* Takes what C code returned into the table. 0 or -1: stopped. */
 int nxpy__admit(nxpy_trace *trace, PyObject *object);
+int nxpy__note_question(PyObject *question); /* for nxpy_before_question: what a __torch_function__ is given, where a trace runs */
 /* A value fetched by a new row (or the same one as before). 0 or -1. */
 int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value);
 int nxpy__fixed(nxpy_trace *trace, PyObject *object); /* notes what has no source as FIXED; constants pass; 0 or -1 */

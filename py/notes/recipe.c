@@ -34,14 +34,15 @@ static int add_result(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resu
         return 0;
     }
     if (!nx_tracer_find(&trace->tracer, nxpy_tensor_get(fake), &node)) return 0;
-    for (int k = 0; k < results->nodes.n; k++) {
-        if (results->nodes.at[k].node == node.node && results->nodes.at[k].n == node.n) return add_step(recipe, NXPY_MAKE_RESULT, k, NULL);
-    }
-    if (nx_vec_push(&results->nodes, node) != NX_OK) {
+    int k = 0;
+    while (k < results->nodes.n && (results->nodes.at[k].node != node.node || results->nodes.at[k].n != node.n)) k++;
+    if (k == results->nodes.n && nx_vec_push(&results->nodes, node) != NX_OK) {
         nxpy_raise(NX_NO_MEMORY);
         return -1;
     }
-    return add_step(recipe, NXPY_MAKE_RESULT, results->nodes.n - 1, NULL);
+    int done = add_step(recipe, NXPY_MAKE_RESULT, k, NULL);
+    bool usual = Py_TYPE(fake) == nxpy_tensor_class;
+    return done != 1 || usual ? done : add_step(recipe, NXPY_MAKE_CLASS, 0, (PyObject *)Py_TYPE(fake));
 }
 
 static int add_dict(ADD_ARGS) {
@@ -373,6 +374,22 @@ static PyObject *make_named(PyObject *type, PyObject *tuple) {
     return made;
 }
 
+/* A tensor that nobody but the run knows changes its class; of another one an alias has it. -1 with an exception. */
+static int make_class(PyTypeObject *type, PyObject **value) {
+    PyTypeObject *now = Py_TYPE(*value);
+    if (now == type) return 0;
+    bool own = now == nxpy_tensor_class && type->tp_basicsize == now->tp_basicsize && Py_REFCNT(*value) == 2; /* here, the results */
+    if (own) {
+        Py_INCREF(type);
+        Py_SET_TYPE(*value, type);
+        Py_DECREF(now);
+        return 0;
+    }
+    PyObject *made = PyObject_CallMethod(*value, "as_subclass", "(O)", type);
+    if (made) Py_SETREF(*value, made);
+    return made ? 0 : -1;
+}
+
 /* Steps that change the value on top. -1 with an exception. */
 static int run_change(const nxpy_step *step, PyObject ***top) {
     PyObject **at = *top, *done;
@@ -427,6 +444,7 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     case NXPY_MAKE_METHOD: used = 2; made = PyMethod_New(at[-2], at[-1]); break;
     case NXPY_MAKE_FUNCTION: used = 3; made = make_function(step->object, at - 3); break;
     case NXPY_MAKE_CELL: used = 1; made = PyCell_New(at[-1]); break;
+    case NXPY_MAKE_CLASS: return make_class((PyTypeObject *)step->object, &at[-1]);
     case NXPY_MAKE_STATE:
     case NXPY_MAKE_ENTRY:
     case NXPY_MAKE_ATTRIBUTE: return run_change(step, top);

@@ -272,9 +272,8 @@ static int tensor_row(nxpy_trace *trace, int slot, PyObject *real, uint64_t vary
     return add_row(trace, (nxpy_row){.code = NXPY_ROW_TENSOR, .from = slot, .a = (PyObject *)Py_TYPE(real), .like = like});
 }
 
-/* A Parameter's fake is a Parameter: type() and isinstance() ask the object itself. Its layout is the tensor's. */
-static int take_class(nxpy_trace *trace, PyObject *fake, PyObject *real) {
-    PyTypeObject *now = Py_TYPE(fake), *wanted = Py_TYPE(real);
+int nxpy__take_class(nxpy_trace *trace, PyObject *fake, PyTypeObject *wanted) {
+    PyTypeObject *now = Py_TYPE(fake);
     if (now == wanted) return 0;
     if (now->tp_basicsize != wanted->tp_basicsize || !nxpy__may_change(wanted) || !nxpy__may_change(now)) {
         return nxpy__stop(trace, NXPY_BREAK_TENSOR_CLASS, "%.200s", wanted->tp_name);
@@ -290,11 +289,12 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
     PyObject *real = trace->notes.at[number].object;
     nx_tensor *fake = NULL;
     nx_text source = {0}, target = {0};
-    bool answers = nxpy_overrides(real) || (nxpy_tensor_get(real)->keys & NX_KEY(PYTHON));
-    if (Py_TYPE(real) != nxpy_tensor_class && (!nxpy_tensor_get(real)->is_parameter || answers)) {
+    if (nxpy_tensor_get(real)->keys & NX_KEY(PYTHON)) {
         nxpy__stop(trace, NXPY_BREAK_TENSOR_CLASS, "%.200s", Py_TYPE(real)->tp_name);
         return NULL;
     }
+    bool usual = Py_TYPE(real) == nxpy_tensor_class || !nxpy__may_change(Py_TYPE(real));
+    if (!usual && nxpy__note_operator(trace, Py_TYPE(real), "__torch_function__") < 0) return NULL;
     int slot = nxpy__slot_of(trace, real);
     if (slot < 0) return NULL;
     nxpy_guards_source(&trace->segment->guards, slot, &source);
@@ -305,7 +305,7 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
     if (status == NX_OK) status = place_input(trace, source.at, fake, varying, &target);
     if (status == NX_OK) object = nxpy_tensor_take(fake);
     else nx_tensor_unref(fake);
-    if (object && take_class(trace, object, real) < 0) Py_CLEAR(object);
+    if (object && nxpy__take_class(trace, object, Py_TYPE(real)) < 0) Py_CLEAR(object);
     nxpy_note *note = object ? nxpy__note_add(trace, object, NXPY_NOTE_FAKE, slot) : NULL;
     if (note && (status = nx_vec_push(&trace->inputs, trace->notes.n - 1)) == NX_OK) {
         note->is_input = true;
@@ -582,6 +582,25 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
         }
     }
     return 0;
+}
+
+int nxpy__note_question(PyObject *question) {
+    nxpy_trace *trace = nxpy__doing.trace;
+    if (!trace || nxpy__doing.paused) return 0;
+    PyObject *types = PyTuple_GET_ITEM(question, 1);
+    int done = nxpy__fixed(trace, PyTuple_GET_ITEM(question, 0));
+    if (done == 0 && PyTuple_GET_SIZE(types) == 0) { /* put by narthex.overrides, which is loaded once and for all */
+        nxpy__doing.paused++;
+        PyObject *module = PyImport_ImportModule("narthex.overrides");
+        nxpy__doing.paused--;
+        Py_XDECREF(module);
+        if (!module) done = nxpy__stop_error(trace);
+    }
+    for (Py_ssize_t k = 0; done == 0 && k < PyTuple_GET_SIZE(types); k++) {
+        done = nxpy__note_operator(trace, (PyTypeObject *)PyTuple_GET_ITEM(types, k), "__torch_function__");
+    }
+    for (Py_ssize_t k = 1; done == 0 && k < PyTuple_GET_SIZE(question); k++) done = nxpy__admit(trace, PyTuple_GET_ITEM(question, k));
+    return done;
 }
 
 /* ---- functions that are inlined -------------------------------------------------------------------------------------------- */

@@ -127,15 +127,6 @@ _C._is_torch_function_mode_enabled = lambda: bool(_C.function_modes()) and _C.fu
 _C._len_torch_function_stack = lambda: len(_C.function_modes())
 
 
-_unwrapped: set = set()  # the functions whose results stay as they are
-
-
-def _nowrap() -> set:
-    if not _unwrapped:
-        _unwrapped.update((Tensor._base.__get__, Tensor.grad.__get__, Tensor._grad.__get__))
-    return _unwrapped
-
-
 def _asked(descriptor, tensor):
     """What is answered to reading an attribute that is a property of Tensor."""
     return _C.ask_torch_function(descriptor.__get__, (tensor,), (tensor,), {})
@@ -175,7 +166,7 @@ class Tensor(_C.TensorBase):
             result = func(*args, **(kwargs or {}))
         finally:
             _C.swap_function_state(before)
-        return result if cls is Tensor or func in _nowrap() else _converted(result, cls)
+        return result if cls is Tensor or func in _UNWRAPPED else _converted(result, cls)
 
     __torch_dispatch__ = _C._disabled_torch_dispatch_impl
     _make_wrapper_subclass = staticmethod(_C.make_wrapper_subclass)
@@ -651,3 +642,5 @@ class Tensor(_C.TensorBase):
 
 add(Tensor)
 shells_of_class(Tensor)
+# The functions whose results stay as they are.
+_UNWRAPPED = frozenset((Tensor._base.__get__, Tensor.grad.__get__, Tensor._grad.__get__))

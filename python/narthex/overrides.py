@@ -297,6 +297,6 @@ def _dummy(function, of_tensor: bool):
 @functools.cache
 def get_default_nowrap_functions() -> set:
     """Whose results Tensor.__torch_function__ gives as they are."""
-    from ._tensor import _nowrap
+    from ._tensor import _UNWRAPPED
 
-    return set(_nowrap())
+    return set(_UNWRAPPED)

@@ -1,0 +1,112 @@
+/* Tensors of classes of one's own: how they are made, and what a __torch_function__ calls when it goes on with the function that it
+ * was asked for, which may be a method or a getter of Tensor that no program names otherwise.
+ *
+ * In: arguments from the stack. Out: what the function returns.
+ * What must hold: a class is asked (py/bind/override.c) while a trace runs as it is always, and its code is inlined; what it is
+ * told is noted before (nxpy__note_question); who is asked changes for real and is put back at the trace's end.
+ * Next: specials.c. */
+#include "loop/private.h"
+
+#define ARGS nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names
+
+static PyObject *stop_call(nxpy_loop *loop, PyObject *function) {
+    PyObject *name = PyObject_GetAttrString(function, "__qualname__");
+    if (!name) PyErr_Clear();
+    nxpy__stop(loop->trace, NXPY_BREAK_FUNCTION, "%S", name ? name : function);
+    Py_XDECREF(name);
+    return NULL;
+}
+
+/* Between least and most arguments without names, which are in use then. 0 or -1: stopped. */
+static int use_all(ARGS, Py_ssize_t least, Py_ssize_t most) {
+    if (n < least || n > most || kw_names) return stop_call(loop, function), -1;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *used = nxpy__use(loop->trace, args[k]);
+        if (!used) return -1;
+        Py_SETREF(args[k], Py_NewRef(used));
+    }
+    return 0;
+}
+
+/* ---- made ------------------------------------------------------------------------------------------------------------ */
+/* The same elements without history as a tensor of a class, which is no parameter. `data` is in use. */
+static PyObject *tensor_of_class(nxpy_loop *loop, PyObject *function, PyObject *class, PyObject *data, bool plain) {
+    bool fits = plain && PyType_Check(class) && PyType_IsSubtype((PyTypeObject *)class, &nxpy_tensor_type) && nxpy_tensor_check(data);
+    if (!fits || nxpy_class_dispatches((PyTypeObject *)class)) return stop_call(loop, function);
+    uint8_t state = nx_thread_get()->function_state;
+    nx_thread_get()->function_state = NXPY_ASK_NOBODY;
+    PyObject *made = PyObject_CallMethod(data, "detach", NULL);
+    nx_thread_get()->function_state = state;
+    if (made && nxpy__take_class(loop->trace, made, (PyTypeObject *)class) < 0) Py_CLEAR(made);
+    if (!made) nxpy__stop_error(loop->trace);
+    return made;
+}
+
+/* TensorBase.__new__(class, data, requires_grad, is_parameter) */
+PyObject *nxpy__special_tensor_new(ARGS) {
+    if (use_all(loop, function, args, n, kw_names, 2, 4) < 0) return NULL;
+    bool plain = true;
+    for (Py_ssize_t k = 2; k < n; k++) plain = plain && args[k] == Py_False;
+    return tensor_of_class(loop, function, args[0], args[1], plain);
+}
+
+/* make_subclass(class, data, require_grad) */
+PyObject *nxpy__special_make_subclass(ARGS) {
+    if (use_all(loop, function, args, n, kw_names, 2, 3) < 0) return NULL;
+    return tensor_of_class(loop, function, args[0], args[1], n == 2 || args[2] == Py_False);
+}
+
+/* ---- asked ----------------------------------------------------------------------------------------------------------- */
+/* Who is asked for functions from here on: no graph ends where it is not everybody. */
+PyObject *nxpy__special_swap_function_state(ARGS) {
+    loop->trace->unasked_at = loop->trace->root_loop->in.start;
+    return nxpy__special_thread_state(loop, function, args, n, kw_names);
+}
+
+/* Of what a getter of Tensor's was taken, new; NULL: `function` is none. */
+static PyObject *getter_of(PyObject *function) {
+    if (!nxpy__is_a(function, NXPY_KIND_CALLABLE) || Py_TYPE(function)->tp_descr_get) return NULL;
+    PyObject *self = PyObject_GetAttrString(function, "__self__"), *name = PyObject_GetAttrString(function, "__name__");
+    PyErr_Clear();
+    bool gets = self && name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__get__") == 0;
+    bool known = gets && (Py_TYPE(self) == &PyProperty_Type ||
+                          (Py_TYPE(self) == &PyGetSetDescr_Type && PyType_IsSubtype(PyDescr_TYPE(self), &nxpy_tensor_type)));
+    Py_XDECREF(name);
+    if (!known) Py_CLEAR(self);
+    return self;
+}
+
+bool nxpy__is_tensor_getter(PyObject *function) {
+    PyObject *of = getter_of(function);
+    Py_XDECREF(of); /* function has it */
+    return of != NULL;
+}
+
+PyObject *nxpy__call_tensor_getter(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *of = n == 1 ? getter_of(function) : NULL, *object = of ? nxpy__use(trace, args[0]) : NULL, *value = NULL;
+    if (object && Py_TYPE(of) == &PyProperty_Type) {
+        PyObject *getter = PyObject_GetAttrString(of, "fget");
+        if (getter && nxpy__fixed(trace, getter) == 0) value = nxpy__call(loop, getter, args, n, NULL);
+        Py_XDECREF(getter);
+    } else if (object && nxpy_tensor_check(object)) {
+        (void)nxpy__attribute(trace, object, PyDescr_NAME(of), false, &value);
+    }
+    Py_XDECREF(of);
+    return value;
+}
+
+/* Tensor.__getitem__ and __setitem__ as functions. */
+PyObject *nxpy__special_tensor_item(ARGS) {
+    if (use_all(loop, function, args, n, kw_names, 2, 3) < 0) return NULL;
+    nxpy_trace *trace = loop->trace;
+    if (!nxpy__is_fake(trace, args[0]) || (n == 3 && !nxpy__is_fake(trace, args[2]) && !nxpy_constant_check(args[2]))) {
+        return stop_call(loop, function);
+    }
+    PyObject *index = nxpy__index(trace, args[1]), *result = NULL;
+    if (index && n == 2) result = PyObject_GetItem(args[0], index);
+    if (index && n == 3 && PyObject_SetItem(args[0], index, args[2]) == 0) result = Py_NewRef(Py_None);
+    Py_XDECREF(index);
+    if (!result) nxpy__stop_error(trace);
+    return result;
+}
