@@ -106,6 +106,7 @@ typedef struct lattice {
     int64_t rows, k, a_step;         /* rows: channels of the result in a group */
     int64_t image_step;              /* from an image's place to the next one's, in planes */
     int64_t *places;                 /* k: from a place to what its taps read */
+    int64_t apart;                   /* those of neighbouring taps, where they are all as far apart; 0: they are not */
     const float *weights;            /* groups x rows x k, rows a_step apart */
 } lattice;
 
@@ -176,15 +177,24 @@ typedef struct tile {
     int64_t c_step;
     nx__stretch stretches[PANELS][64];
     int n_stretches[PANELS];
+    const float *plain[PANELS]; /* a panel's numbers where they lie, packed when they are multiplied first; NULL: they are packed */
 } tile;
+
+/* Where the numbers of panel j lie beside each other, row by row; NULL: nowhere. */
+static const float *find_plain(const convolution *c, const tile *t, int j) {
+    const nx__stretch *s = t->stretches[j];
+    const int64_t width = c->panels->columns, last = c->of.places[c->of.k - 1];
+    if (c->of.apart == 0 || t->n_stretches[j] > 1 || s->n < width || t->from + s->from + last + width > c->from->end) return NULL;
+    return t->from + s->from;
+}
 
 /* `rows` rows of weights times all panels of the tile. */
 static void multiply_rows(const convolution *c, const tile *t, int64_t row, int64_t rows, int64_t first_k, int64_t k) {
     const lattice *l = &c->of;
     const int64_t width = c->panels->columns;
     bool packs = l->a_step % BAD_STEP == 0, last = first_k + k == l->k;
-    nx__panel p = {.a = t->weights + row * l->a_step + first_k, .a_row_step = l->a_step, .a_k_step = 1, .is_packed = true, .k = k,
-                   .c_row_step = t->c_step, .start_row_step = width, .add = first_k > 0};
+    nx__panel p = {.a = t->weights + row * l->a_step + first_k, .a_row_step = l->a_step, .a_k_step = 1, .k = k,
+                   .b_k_step = l->apart, .b_column_step = 1, .c_row_step = t->c_step, .start_row_step = width, .add = first_k > 0};
     if (packs) {
         c->panels->pack_a(t->strip, p.a, p.a_row_step, 1, k, rows);
         p.a = t->strip;
@@ -194,6 +204,8 @@ static void multiply_rows(const convolution *c, const tile *t, int64_t row, int6
     p.start = last && t->bias ? t->bias + row * width : NULL;
     for (int64_t j = 0; j < t->panels; j++) {
         p.packed = t->packed + j * k * width;
+        p.is_packed = row > t->row || t->plain[j] == NULL;
+        p.b = p.is_packed ? NULL : t->plain[j] + first_k * l->apart;
         p.c = t->c + (row - t->row) * t->c_step + j * width;
         c->panels->multiply(&p, rows, nx_least(width, t->n - j * width));
     }
@@ -202,13 +214,17 @@ static void multiply_rows(const convolution *c, const tile *t, int64_t row, int6
 static void multiply_tile(const convolution *c, tile *t) {
     const lattice *l = &c->of;
     const int64_t width = c->panels->columns, block = l->a_step % BAD_STEP == 0 ? c->panels->rows : ROWS;
-    for (int64_t j = 0; j < t->panels; j++)
+    for (int j = 0; j < t->panels; j++) {
         t->n_stretches[j] = find_stretches(l, t->first + j * width, nx_least(width, t->n - j * width), t->stretches[j]);
+        t->plain[j] = find_plain(c, t, j);
+    }
     for (int64_t first = 0; first < l->k; first += DEPTH) {
         int64_t k = nx_least(DEPTH, l->k - first);
-        for (int64_t j = 0; j < t->panels; j++)
+        for (int64_t j = 0; j < t->panels; j++) {
+            if (t->plain[j]) continue;
             nx__taps_get()->pack(t->packed + j * k * width, t->from, c->from->end, l->places + first, k, t->stretches[j],
                                  t->n_stretches[j]);
+        }
         for (int64_t row = t->row; row < t->end; row += block) multiply_rows(c, t, row, nx_least(block, t->end - row), first, k);
     }
 }
@@ -322,6 +338,7 @@ static nx_status plan_windows(const nx_windows *w, const nx__planes *p, lattice 
                    .image_step = p->channels * p->plane,
                    .rows = w->small_channels, .k = w->big_channels * taps, .a_step = w->big_channels * taps};
     memcpy(l->count, w->small, sizeof l->count);
+    l->apart = taps == 1 ? p->plane : 0;
     l->places = nx_alloc(sizeof(int64_t) * (size_t)l->k);
     if (l->places == NULL) return nx_fail_memory(sizeof(int64_t) * (size_t)l->k);
     for (int64_t k = 0; k < l->k; k++) {
