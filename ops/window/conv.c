@@ -177,7 +177,7 @@ static void add_bias(const conv *c, void *to, const void *bias, int64_t channels
 static nx_status convolve(const conv *c, bool spreads, void *big, void *small, void *weight, const void *bias) {
     const nx_windows *w = &c->w;
     if (c->computing == NX_F32)
-        return spreads ? nx_convolve_spread(w, small, weight, bias, big) : nx_convolve_gather(w, big, weight, bias, small);
+        return spreads ? nx_convolve_spread(w, small, weight, bias, big) : nx_convolve_gather(w, big, weight, bias, NULL, small);
     NX_TRY(run_unfolded(c, spreads ? SPREAD : GATHER, big, small, weight));
     if (spreads) add_bias(c, big, bias, w->groups * w->big_channels, volume(w->big));
     else add_bias(c, small, bias, w->groups * w->small_channels, volume(w->small));
@@ -206,6 +206,79 @@ nx_status nx__convolution(nx_run *run, const nx_array *input, const nx_array *we
 fail:
     nx__lay_end(&c.laid);
     return status;
+}
+
+/* ---- with what follows it ------------------------------------------------------------------------------------------ */
+/* narthex::convolution_point: a convolution of float32 on the CPU, and what follows it element by element while its numbers are near:
+ * times `factor` plus `offset`, numbers of each channel, plus `other`, no less than `low` and no more than `high`. The bits are those
+ * of aten::addcmul, add and hardtanh. Passes make it (src/pass/follow.c). */
+enum { FACTOR = 9, OFFSET, OTHER, LOW, HIGH, N_POINT };
+
+static bool is_float_on_cpu(const nx_value *v) {
+    return v->tag == NX_TAG_NONE || (v->array->dtype == NX_F32 && v->array->device.type == 0);
+}
+
+static nx_status shape_point(const nx_value *in, nx_meta *out) {
+    NX_TRY(nx_op_get("aten::convolution")->def->meta(in, out));
+    bool fits = !in[6].i && out->dtype == NX_F32 && out->device.type == 0 && is_float_on_cpu(&in[1]) && is_float_on_cpu(&in[2]);
+    fits = fits && (in[FACTOR].tag == NX_TAG_NONE) == (in[OFFSET].tag == NX_TAG_NONE);
+    for (int k = FACTOR; k <= OTHER; k++) fits = fits && is_float_on_cpu(&in[k]);
+    for (int k = FACTOR; k <= OFFSET; k++) fits = fits && (in[k].tag == NX_TAG_NONE || in[k].array->numel == out->size[1]);
+    if (fits && in[OTHER].tag == NX_TAG_TENSOR) {
+        const nx_array *other = in[OTHER].array;
+        fits = other->ndim == out->ndim;
+        for (int d = 0; fits && d < out->ndim; d++) fits = other->sizes[d] == out->size[d];
+    }
+    return fits ? NX_OK : nx_fail(NX_VALUE, "convolution_point: it takes a convolution of float32 on the CPU and what may follow it");
+}
+
+static nx_status run_point(nx_run *run, const nx_value *in, nx_value *out) {
+    const nx_array *given[6] = {in[0].array, in[1].array}, *result = out[0].array;
+    const int places[6] = {0, 1, 2, FACTOR, OFFSET, OTHER};
+    void *at[6], *y;
+    nx_status status = NX_OK;
+    conv c;
+    if (result->numel == 0) return NX_OK;
+    describe(&c, given[0], result, given[1], in[3].ints, in[3].n, in[4].ints, in[4].n, in[5].ints, in[5].n, in[8].i);
+    for (int k = 0; k < 6; k++) {
+        const nx_value *v = &in[places[k]];
+        NX_TRY_FAIL(nx__lay(&c.laid, v->tag == NX_TAG_TENSOR ? v->array : NULL, NX_F32, true, &at[k]));
+    }
+    NX_TRY_FAIL(nx__lay(&c.laid, result, NX_F32, false, &y));
+    nx_tail tail = {.factor = at[3], .offset = at[4], .other = at[5], .low = in[LOW].tag == NX_TAG_NONE ? -INFINITY : (float)in[LOW].f,
+                    .high = in[HIGH].tag == NX_TAG_NONE ? INFINITY : (float)in[HIGH].f};
+    NX_TRY_FAIL(nx_convolve_gather(&c.w, at[0], at[1], at[2], &tail, y));
+    nx__lay_back(&c.laid, result, y);
+fail:
+    nx__lay_end(&c.laid);
+    return status;
+}
+
+static const nx_param point_params[N_POINT] = {
+    {.name = "input", .type = NX_TYPE_TENSOR},        {.name = "weight", .type = NX_TYPE_TENSOR},
+    {.name = "bias", .type = NX_TYPE_TENSOR, .optional = true},
+    {.name = "stride", .type = NX_TYPE_INTS},         {.name = "padding", .type = NX_TYPE_INTS},
+    {.name = "dilation", .type = NX_TYPE_INTS},       {.name = "transposed", .type = NX_TYPE_BOOL},
+    {.name = "output_padding", .type = NX_TYPE_INTS}, {.name = "groups", .type = NX_TYPE_INT},
+    {.name = "factor", .type = NX_TYPE_TENSOR, .optional = true}, {.name = "offset", .type = NX_TYPE_TENSOR, .optional = true},
+    {.name = "other", .type = NX_TYPE_TENSOR, .optional = true},
+    {.name = "low", .type = NX_TYPE_FLOAT, .optional = true}, {.name = "high", .type = NX_TYPE_FLOAT, .optional = true}};
+static const nx_op_def point_def = {
+    .name = "narthex::convolution_point",
+    .schema = "narthex::convolution_point(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, "
+              "bool transposed, SymInt[] output_padding, SymInt groups, Tensor? factor, Tensor? offset, Tensor? other, float? low, "
+              "float? high) -> Tensor",
+    .kind = NX_KIND_KERNEL,
+    .n_in = N_POINT,
+    .n_out = 1,
+    .params = point_params,
+    .meta = shape_point,
+    .kernel = run_point,
+    .nograd = "what it is made of has gradients"};
+
+__attribute__((constructor)) static void start(void) {
+    nx_status status = nx_library_def(&point_def);
+    (void)status; /* a fixed entry, defined once */
 }
 
 /* ---- its derivative ------------------------------------------------------------------------------------------------ */

@@ -433,7 +433,8 @@ static double bytes_of(const nx_value *values, int n) {
 /* The two arguments that a kernel is linear in, each without the other (what is added to their product goes with either): those of
  * a product or a convolution. */
 static bool find_factors(const nx__step *step, const nx_array **factors) {
-    const nx_op_def *def = step->run.op->def;
+    const bool is_tailed = step->run.op == nx_convolution_point_op();
+    const nx_op_def *def = is_tailed ? nx_known(NX_KNOWN_CONVOLUTION)->def : step->run.op->def;
     if (def->kind != NX_KIND_KERNEL || def->n_linear != 2) return false;
     for (int k = 0; k < 2; k++) {
         uint64_t own = def->linear[k] & ~def->linear[1 - k];

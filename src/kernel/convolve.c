@@ -115,6 +115,7 @@ typedef struct convolution {
     lattice of;
     int64_t groups, from_channels, size[3]; /* channels of a group; the result's size */
     const float *bias;
+    const nx_tail *tail;
     float *wide_bias;                /* a row for each channel, as long as a panel */
     float *to;
     const nx__panels *panels;
@@ -146,15 +147,18 @@ static float *result_at(const convolution *c, int64_t image, int64_t group) {
     return c->to + (image * c->groups + group) * c->of.rows * volume(c->size);
 }
 
-/* Places first .. first + n of rows of an image, or of images one after the other, into a result of which they are a part. */
-static void put_places(const convolution *c, float *to, const float *from, int64_t from_step, int64_t rows, int64_t first, int64_t n) {
+/* Places first .. first + n of rows of an image, or of images one after the other, into a result of which they are a part. The
+ * first row is `channel` of all groups; `from` may be where they go. */
+static void put_places(const convolution *c, int64_t channel, float *to, const float *from, int64_t from_step, int64_t rows,
+                       int64_t first, int64_t n) {
     const lattice *l = &c->of;
     const int64_t plane = volume(c->size), image_step = c->groups * l->rows * plane;
     for (int64_t done = 0, length; l->plain && done < n; done += length) { /* whole planes, or a part of one */
         const int64_t at = first + done;
         length = nx_least(plane - at % plane, n - done);
         for (int64_t r = 0; r < rows; r++)
-            memcpy(to + at / plane * image_step + r * plane + at % plane, from + r * from_step + done, (size_t)length * sizeof *to);
+            nx__put(c->tail, channel + r, c->to, to + at / plane * image_step + r * plane + at % plane, from + r * from_step + done,
+                    length);
     }
     for (int64_t r = 0; r < rows && !l->plain; r++, to += plane, from += from_step) {
         for (int64_t done = 0; done < n;) {
@@ -170,10 +174,12 @@ static void put_places(const convolution *c, float *to, const float *from, int64
 
 typedef struct tile {
     int64_t first, n, panels;   /* places */
-    int64_t row, end;           /* rows of weights */
+    int64_t row, end, channel;  /* rows of weights; which of all groups' the first row of the group is */
     const float *from;
     const float *weights, *bias;
     float *c, *packed, *strip;
+    float *to;                  /* where row `row` begins in the result; c is there or aside */
+    bool aside;
     int64_t c_step;
     nx__stretch stretches[PANELS][64];
     int n_stretches[PANELS];
@@ -211,6 +217,13 @@ static void multiply_rows(const convolution *c, const tile *t, int64_t row, int6
     }
 }
 
+/* What is ready of the tile goes where it belongs. */
+static void put_rows(const convolution *c, const tile *t, int64_t row, int64_t rows) {
+    const int64_t from = row - t->row;
+    if (t->aside || c->tail)
+        put_places(c, t->channel + row, t->to + from * volume(c->size), t->c + from * t->c_step, t->c_step, rows, t->first, t->n);
+}
+
 static void multiply_tile(const convolution *c, tile *t) {
     const lattice *l = &c->of;
     const int64_t width = c->panels->columns, block = l->a_step % BAD_STEP == 0 ? c->panels->rows : ROWS;
@@ -225,19 +238,24 @@ static void multiply_tile(const convolution *c, tile *t) {
             nx__taps_get()->pack(t->packed + j * k * width, t->from, c->from->end, l->places + first, k, t->stretches[j],
                                  t->n_stretches[j]);
         }
-        for (int64_t row = t->row; row < t->end; row += block) multiply_rows(c, t, row, nx_least(block, t->end - row), first, k);
+        for (int64_t row = t->row; row < t->end; row += block) {
+            const int64_t rows = nx_least(block, t->end - row);
+            multiply_rows(c, t, row, rows, first, k);
+            if (first + k == l->k) put_rows(c, t, row, rows);
+        }
     }
 }
 
 /* Few rows: sums over the taps where the numbers lie. */
-static void sum_tile(const convolution *c, const tile *t, int64_t group) {
+static void sum_tile(const convolution *c, const tile *t) {
     const lattice *l = &c->of;
     for (int64_t done = 0, n; done < t->n; done += n) {
         n = nx_least(l->count[2] - (t->first + done) % l->count[2], t->n - done);
         for (int64_t r = 0; r < l->rows; r++)
             nx__taps_get()->sums(t->c + r * t->c_step + done, t->from + source_place(l, t->first + done), n, l->places,
-                                 t->weights + r * l->a_step, l->k, c->bias ? c->bias[group * l->rows + r] : 0);
+                                 t->weights + r * l->a_step, l->k, c->bias ? c->bias[t->channel + r] : 0);
     }
+    put_rows(c, t, t->row, l->rows);
 }
 
 static int64_t tile_length(const convolution *c) { return nx_least(LENGTH, PANELS * c->panels->columns); }
@@ -268,12 +286,13 @@ static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
         t.bias = c->wide_bias ? c->wide_bias + group * l->rows * width : NULL;
         t.packed = room;
         t.strip = room + packed;
-        float *to = result_at(c, image, group) + t.row * volume(c->size);
-        t.c = aside ? t.strip + strip : to + t.first;
+        t.channel = group * l->rows;
+        t.to = result_at(c, image, group) + t.row * volume(c->size);
+        t.aside = aside;
+        t.c = aside ? t.strip + strip : t.to + t.first;
         t.c_step = aside ? length : volume(c->size);
-        if (sums_only(l->rows)) sum_tile(c, &t, group);
+        if (sums_only(l->rows)) sum_tile(c, &t);
         else multiply_tile(c, &t);
-        if (aside) put_places(c, to, t.c, length, t.end - t.row, t.first, t.n);
     }
     nx_room_free(room);
     return NX_OK;
@@ -355,6 +374,7 @@ typedef struct alone {
     nx__channel channel;
     int64_t channels, groups, rows; /* that are read, of all images; rows: that are made of each */
     const float *from, *weights, *bias;
+    const nx_tail *tail;
     float *to;
 } alone;
 
@@ -382,15 +402,17 @@ static nx_status run_channels(void *arg, int64_t begin, int64_t end) {
             const int64_t row = at % a->groups * a->rows + r;
             const int64_t result = at * a->rows + r, room = (end * a->rows - result) * made;
             taps->channel(&a->channel, a->to + result * made, room, x, a->weights + row * n_taps, a->bias ? a->bias[row] : 0);
+            if (a->tail) nx__put(a->tail, row, a->to, a->to + result * made, a->to + result * made, made);
         }
     }
     nx_room_free(copy);
     return NX_OK;
 }
 
-static nx_status convolve_alone(const nx_windows *w, const float *big, const float *weight, const float *bias, float *small) {
+static nx_status convolve_alone(const nx_windows *w, const float *big, const float *weight, const float *bias, const nx_tail *tail,
+                                float *small) {
     alone a = {.channels = w->images * w->groups, .groups = w->groups, .rows = w->small_channels, .from = big, .weights = weight,
-               .bias = bias, .to = small};
+               .bias = bias, .tail = tail, .to = small};
     for (int d = 0; d < 2; d++) {
         a.channel.from[d] = w->big[d + 1];
         a.channel.made[d] = w->small[d + 1];
@@ -402,12 +424,13 @@ static nx_status convolve_alone(const nx_windows *w, const float *big, const flo
     return nx_parallel(a.channels, nx_grain(volume(w->small) * a.rows * (volume(w->kernel) + 4) / 4 + 1), run_channels, &a);
 }
 
-nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias, float *small) {
+nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias, const nx_tail *tail,
+                             float *small) {
     nx__planes p;
     lattice l;
-    convolution c = {.groups = w->groups, .from_channels = w->big_channels, .bias = bias, .to = small};
-    if (nx__winograd_suits(w)) return nx__winograd(w, false, big, weight, bias, small);
-    if (suits_alone(w)) return convolve_alone(w, big, weight, bias, small);
+    convolution c = {.groups = w->groups, .from_channels = w->big_channels, .bias = bias, .tail = tail, .to = small};
+    if (nx__winograd_suits(w)) return nx__winograd(w, false, big, weight, bias, tail, small);
+    if (suits_alone(w)) return convolve_alone(w, big, weight, bias, tail, small);
     plan_gather(w, big, !sums_only(w->small_channels), &p);
     NX_TRY(plan_windows(w, &p, &l));
     l.weights = weight;
@@ -542,7 +565,7 @@ nx_status nx_convolve_spread(const nx_windows *w, const float *small, const floa
     nx__planes p;
     convolution c = {.groups = w->groups, .from_channels = w->small_channels, .bias = bias, .to = big};
     int64_t phases = volume(w->stride), n = 0, reached = 0;
-    if (nx__winograd_suits(w)) return nx__winograd(w, true, small, weight, bias, big);
+    if (nx__winograd_suits(w)) return nx__winograd(w, true, small, weight, bias, NULL, big);
     memcpy(c.size, w->big, sizeof c.size);
     lattice *lattices = nx_alloc_zeroed(sizeof *lattices * (size_t)phases);
     if (lattices == NULL) return nx_fail_memory(sizeof *lattices * (size_t)phases);

@@ -25,11 +25,23 @@ NX_MUST_USE nx_status nx__planes_new(nx__planes *p, int64_t n_images, int64_t *i
 NX_MUST_USE nx_status nx__planes_pad(nx__planes *p, int64_t images);
 const float *nx__plane_of(const nx__planes *p, int64_t image, int64_t channel);
 
+/* n numbers of a channel (of all groups), which go to `to` in the result, with what is to become of them. */
+static inline void nx__put(const nx_tail *t, int64_t channel, const float *result, float *to, const float *from, int64_t n) {
+    if (t) {
+        const float *other = t->other ? t->other + (to - result) : NULL;
+        const double factor = t->factor ? t->factor[channel] : 1, offset = t->factor ? t->offset[channel] : 0;
+        nx_rows_get(NX_F32)->tail(to, from, other, t->factor != NULL, factor, offset, t->low, t->high, n);
+    } else if (to != from) {
+        memcpy(to, from, (size_t)n * sizeof *to);
+    }
+}
+
 /* Whether a convolution is quicker by Winograd's way, and that way, which has bits of its own.
  * `back`: the big side from the small one, with the weights turned round. */
 bool nx__winograd_suits(const nx_windows *w);
 bool nx__winograd_suits_weights(const nx_windows *w);
-NX_MUST_USE nx_status nx__winograd(const nx_windows *w, bool back, const float *from, const float *weight, const float *bias, float *to);
+NX_MUST_USE nx_status nx__winograd(const nx_windows *w, bool back, const float *from, const float *weight, const float *bias,
+                                   const nx_tail *tail, float *to);
 NX_MUST_USE nx_status nx__winograd_weigh(const nx_windows *w, const float *big, const float *small, float *weight);
 
 #endif

@@ -130,9 +130,17 @@ typedef struct nx_windows {
     int64_t images, groups, big_channels, small_channels; /* channels of one group */
     int64_t big[3], small[3], kernel[3], stride[3], padding[3], dilation[3];
 } nx_windows;
-/* small = what its windows hold, times the weights, plus bias (NULL: 0); big = the same sums with the sides in each
- * other's place; weight = the products of what meets at each tap. */
-NX_MUST_USE nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias, float *small);
+/* What becomes of the small side's numbers x while they are near: x*factor + offset, each rounded, + other, and no less than low and
+ * no more than high; NaN stays. */
+typedef struct nx_tail {
+    const float *factor, *offset; /* of each channel of all groups; both or none */
+    const float *other;           /* laid as the small side; NULL: nothing is added */
+    float low, high;
+} nx_tail;
+/* small = what its windows hold, times the weights, plus bias (NULL: 0), then `tail` (NULL: none); big = the same sums with the sides
+ * in each other's place; weight = the products of what meets at each tap. */
+NX_MUST_USE nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias,
+                                         const nx_tail *tail, float *small);
 NX_MUST_USE nx_status nx_convolve_spread(const nx_windows *w, const float *small, const float *weight, const float *bias, float *big);
 NX_MUST_USE nx_status nx_convolve_weigh(const nx_windows *w, const float *big, const float *small, float *weight);
 
@@ -169,6 +177,9 @@ typedef struct nx_rows {
     void (*norm_columns)(void *to_weight, void *to_bias, const void *g, const void *x, double mean, double rstd,
                          int64_t n);
     nx_channel_fns channels;
+    /* out = x*factor + offset, if it is `scaled`, + other (NULL: 0), between low and high: nx_tail. `out` may be x. */
+    void (*tail)(void *out, const void *x, const void *other, bool scaled, double factor, double offset, double low, double high,
+                 int64_t n);
 } nx_rows;
 const nx_rows *nx_rows_get(nx_dtype dtype); /* those of float64, else of float32 */
 

@@ -338,6 +338,27 @@ enum { GROUP = 16 };
         }                                                                                                    \
     }
 
+/* ---- what follows a convolution --------------------------------------------------------------------------- */
+#define DEFINE_TAIL(real)                                                                                    \
+    static inline __attribute__((always_inline)) void tail_as_##real(                                        \
+        real *out, const real *x, const real *other, const bool scaled, const bool adds, const real factor,  \
+        const real offset, const real low, const real high, int64_t n) {                                     \
+        ALONG(n) {                                                                                           \
+            real y = scaled ? offset + x[i] * factor : x[i];                                                 \
+            if (adds) y += other[i];                                                                         \
+            y = y > high ? high : y;                                                                         \
+            out[i] = y < low ? low : y;                                                                      \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void tail_##real(void *out, const void *x, const void *other, bool scaled, double factor,         \
+                            double offset, double low, double high, int64_t n) {                             \
+        const real a = (real)factor, b = (real)offset, from = (real)low, to = (real)high;                    \
+        if (scaled && other) tail_as_##real(out, x, other, true, true, a, b, from, to, n);                   \
+        else if (scaled) tail_as_##real(out, x, x, true, false, a, b, from, to, n);                          \
+        else if (other) tail_as_##real(out, x, other, false, true, a, b, from, to, n);                       \
+        else tail_as_##real(out, x, x, false, false, a, b, from, to, n);                                     \
+    }
+
 DEFINE_FOLDS(float)
 DEFINE_FOLDS(double)
 #define DEFINE_SOFTMAXES(real, f)                                                                            \
@@ -351,6 +372,8 @@ DEFINE_NORM(float)
 DEFINE_NORM(double)
 DEFINE_CHANNELS(float)
 DEFINE_CHANNELS(double)
+DEFINE_TAIL(float)
+DEFINE_TAIL(double)
 
 #define ROWS(real)                                                                                           \
     {.softmax = {softmax_rows_##real, softmax_columns_##real},                                               \
@@ -358,5 +381,6 @@ DEFINE_CHANNELS(double)
      .softmax_backward = {softmax_backward_rows_##real, softmax_backward_columns_##real},                    \
      .log_softmax_backward = {log_softmax_backward_rows_##real, log_softmax_backward_columns_##real},        \
      .norm = norm_##real, .norm_backward = norm_backward_##real, .norm_columns = norm_columns_##real,         \
-     .channels = {add_sums_##real, add_squares_##real, add_products_##real, blend_##real}}
+     .channels = {add_sums_##real, add_squares_##real, add_products_##real, blend_##real},            \
+     .tail = tail_##real}
 const nx_rows NX_AT_LEVEL(nx__rows)[2] = {ROWS(float), ROWS(double)};

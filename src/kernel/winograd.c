@@ -33,6 +33,7 @@ typedef struct winograd {
     int64_t strip;         /* then: rows whose weights are turned together */
     int64_t weights_step, windows_step; /* from one point's to the next one's */
     const float *bias;
+    const nx_tail *tail;
     float *to;
     const nx__panels *panels;
 } winograd;
@@ -116,7 +117,8 @@ static void put_results(const winograd *c, int64_t row, int64_t rows, int64_t fi
             length = nx_least(c->across - x, n - done);
             float *to = c->to + ((image * c->rows + row + r) * c->height + y * TILE) * c->width + x * TILE;
             int64_t numbers = nx_least(length * TILE, c->width - x * TILE), high = nx_least(TILE, c->height - y * TILE);
-            for (int64_t i = 0; i < high; i++) memcpy(to + i * c->width, lines + (i * width + done) * TILE, (size_t)numbers * sizeof *to);
+            for (int64_t i = 0; i < high; i++)
+                nx__put(c->tail, row + r, c->to, to + i * c->width, lines + (i * width + done) * TILE, numbers);
         }
     }
 }
@@ -221,10 +223,12 @@ static nx_status make_room(winograd *c) {
     return NX_OK;
 }
 
-nx_status nx__winograd(const nx_windows *w, bool back, const float *from, const float *weight, const float *bias, float *to) {
+nx_status nx__winograd(const nx_windows *w, bool back, const float *from, const float *weight, const float *bias, const nx_tail *tail,
+                       float *to) {
     nx_status status = NX_OK;
     nx__planes p;
-    winograd c = {.from = &p, .kernels = weight, .back = back, .bias = bias, .to = to, .panels = nx__panels_get()};
+    winograd c = {.from = &p, .kernels = weight, .back = back, .bias = bias, .tail = tail, .to = to,
+                  .panels = nx__panels_get()};
     plan(w, back, from, &p, &c);
     int64_t together;
     NX_TRY_FAIL(nx__planes_new(&p, w->images, &together));

@@ -64,6 +64,10 @@ NX_MUST_USE nx_status nx_pass_run(nx_graph *graph, const char *letters);
 /* Lets calls on the CPU that depend on nothing outside, and whose values go to `device`, compute there. */
 NX_MUST_USE nx_status nx_pass_place(nx_graph *graph, nx_device device);
 
+/* For programs of the CPU: convolutions take what follows them element by element. */
+NX_MUST_USE nx_status nx_pass_follow(nx_graph *graph);
+const nx_op *nx_convolution_point_op(void); /* what they become: ops/window/conv.c */
+
 /* How a node can stand in a tile program: form.c. */
 typedef enum nx_form_kind { NX_FORM_NONE, NX_FORM_POINT, NX_FORM_CAST, NX_FORM_FOLD } nx_form_kind;
 typedef struct nx_form {

@@ -31,6 +31,7 @@ nx_status nx__do_fold(nx_graph *graph);
 nx_status nx__do_cse(nx_graph *graph);
 nx_status nx__do_dce(nx_graph *graph);
 nx_status nx__do_place(nx_graph *graph, nx_device device);
+nx_status nx__do_follow(nx_graph *graph);
 nx_status nx__do_fuse(nx_graph *graph, nx_regions *out);
 nx_status nx__do_reinplace(const nx_graph *graph, const int *result_of, uint8_t *reuse);
 nx_status nx__find_writes(const nx_graph *graph, bool *any);
