@@ -208,12 +208,9 @@ static int read_list(const nx_param *param, PyObject *o, nxpy_args *args, nx_val
 }
 
 static int read_dtype(PyObject *o, nx_value *out) {
-    if (nxpy_dtype_check(o)) *out = nx_value_dtype(nxpy_dtype_get(o));
-    else if (o == (PyObject *)&PyFloat_Type) *out = nx_value_dtype(NX_F64);
-    else if (o == (PyObject *)&PyComplex_Type) *out = nx_value_dtype(NX_C128);
-    else if (o == (PyObject *)&PyLong_Type) *out = nx_value_dtype(NX_I64);
-    else if (o == (PyObject *)&PyBool_Type) *out = nx_value_dtype(NX_BOOL);
-    else return 0;
+    nx_dtype dtype;
+    if (!nxpy_dtype_from(o, &dtype)) return 0;
+    *out = nx_value_dtype(dtype);
     return 1;
 }
 

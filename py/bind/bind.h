@@ -76,6 +76,7 @@ extern PyObject *nxpy_linalg_error;       /* narthex._C._LinAlgError, a RuntimeE
 /* ---- small values -------------------------------------------------------------------------------------------------- */
 PyObject *nxpy_dtype_object(nx_dtype dtype);              /* narthex.float32; new reference */
 bool nxpy_dtype_check(PyObject *o);
+bool nxpy_dtype_from(PyObject *o, nx_dtype *out);         /* a dtype, or what stands for one: float, int, bool, complex */
 nx_dtype nxpy_dtype_get(PyObject *o);
 PyObject *nxpy_device_object(nx_device device);
 int nxpy_device_from(PyObject *o, nx_device *out);        /* device object, string or int; -1 with an exception */

@@ -208,13 +208,13 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *keyword
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOpp:tensor", names, &data, &dtype, &where,
                                      &requires_grad, &pinned))
         return NULL;
-    if (dtype != Py_None && !nxpy_dtype_check(dtype))
-        return PyErr_Format(PyExc_TypeError, "tensor(): argument 'dtype' must be torch.dtype");
+    nx_dtype asked = NX_N_DTYPES;
+    if (dtype != Py_None && !nxpy_dtype_from(dtype, &asked))
+        return PyErr_Format(PyExc_TypeError, "tensor(): argument 'dtype' must be torch.dtype, not %s", Py_TYPE(dtype)->tp_name);
     nx_device device = nx_device_default();
     if (where != Py_None && nxpy_device_from(where, &device) < 0) return NULL;
     shape s = {0};
     if (find_shape(data, 0, &s) < 0) return make_from_other(data, dtype, where, requires_grad);
-    nx_dtype asked = dtype == Py_None ? NX_N_DTYPES : nxpy_dtype_get(dtype);
     if (s.has_complex && asked != NX_N_DTYPES && !nx_is_complex(asked) && asked != NX_BOOL) {
         return PyErr_Format(PyExc_TypeError, nx_is_float(asked) ? "must be real number, not complex"
                                                                 : "'complex' object cannot be interpreted as an integer");

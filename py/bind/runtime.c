@@ -29,6 +29,11 @@ static PyObject *initial_seed(PyObject *module, PyObject *unused) {
 static PyObject *get_default_dtype(PyObject *module, PyObject *unused) {
     return nxpy_dtype_object(nx_default_dtype());
 }
+static PyObject *dtype_from(PyObject *module, PyObject *from) {
+    nx_dtype dtype;
+    if (!nxpy_dtype_from(from, &dtype)) Py_RETURN_NONE;
+    return nxpy_dtype_object(dtype);
+}
 static PyObject *set_default_dtype(PyObject *module, PyObject *dtype) {
     if (!nxpy_dtype_check(dtype))
         return PyErr_Format(
@@ -317,6 +322,7 @@ static PyObject *alloc_watch(PyObject *module, PyObject *on) {
 static PyMethodDef functions[] = {
     {"manual_seed", manual_seed, METH_O, "manual_seed(seed): all devices draw the same numbers again; the CPU's generator."},
     {"initial_seed", initial_seed, METH_NOARGS, "The seed of the CPU's generator."},
+    {"dtype_from", dtype_from, METH_O, "The dtype that something is or stands for: float, int, bool, complex; None."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of new floating point tensors."},
     {"set_default_dtype", set_default_dtype, METH_O, "set_default_dtype(dtype)"},
     {"load_plugin", load_plugin, METH_O, "load_plugin(path): adds the devices of a shared library."},

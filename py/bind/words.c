@@ -85,6 +85,15 @@ PyTypeObject nxpy_dtype_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "torch.
 PyObject *nxpy_dtype_object(nx_dtype dtype) { return Py_NewRef((PyObject *)dtypes[dtype]); }
 bool nxpy_dtype_check(PyObject *o) { return Py_TYPE(o) == &nxpy_dtype_type; }
 nx_dtype nxpy_dtype_get(PyObject *o) { return ((dtype_object *)o)->dtype; }
+bool nxpy_dtype_from(PyObject *o, nx_dtype *out) {
+    if (nxpy_dtype_check(o)) *out = nxpy_dtype_get(o);
+    else if (o == (PyObject *)&PyFloat_Type) *out = NX_F64;
+    else if (o == (PyObject *)&PyComplex_Type) *out = NX_C128;
+    else if (o == (PyObject *)&PyLong_Type) *out = NX_I64;
+    else if (o == (PyObject *)&PyBool_Type) *out = NX_BOOL;
+    else return false;
+    return true;
+}
 
 /* ---- device ---------------------------------------------------------------------------------------------------- */
 typedef struct device_object {

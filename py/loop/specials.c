@@ -690,7 +690,8 @@ PyObject *nxpy__special_thread_state(ARGS) {
 static int is_data(nxpy_trace *trace, PyObject *o, int depth, bool *open) {
     bool computed = nxpy_symnumber_check(o) || nxpy_tensor_check(o);
     *open |= computed;
-    if (computed || nxpy_constant_check(o) || (nxpy__is_a(o, NXPY_KIND_ARRAY) && depth == 0)) return 1;
+    if (computed || nxpy_constant_check(o)) return 1;
+    if (depth == 0 && (nxpy__is_a(o, NXPY_KIND_ARRAY) || nxpy_dtype_from(o, &(nx_dtype){0}))) return 1;
     if (depth > 16 || !(PyList_CheckExact(o) || PyTuple_CheckExact(o) || Py_IS_TYPE(o, &nxpy_size_type))) return 0;
     int done = nxpy__note_elements(trace, o) < 0 ? -1 : 1;
     for (Py_ssize_t k = 0; done == 1 && k < Py_SIZE(o); k++) done = is_data(trace, PySequence_Fast_GET_ITEM(o, k), depth + 1, open);

@@ -167,7 +167,7 @@ for _name in (
     _LAZY[_name] = "_composed"
 for _name in ("bartlett", "blackman", "hamming", "hann", "kaiser"):
     _LAZY[_name + "_window"] = "signal.windows"
-for _name in ("can_cast", "finfo", "iinfo", "result_type"):
+for _name in ("can_cast", "finfo", "iinfo", "promote_types", "result_type"):
     _LAZY[_name] = "_type_info"
 for _name in (
     "SymBool", "SymFloat", "SymInt", "_assert", "_assert_async", "_assert_scalar", "_check", "_check_index",
@@ -302,15 +302,6 @@ def numel(input):
 
 is_floating_point, is_complex, numel = map(_C.shell, (is_floating_point, is_complex, numel))
 is_conj, is_neg = map(_C.shell, (is_conj, is_neg))
-
-
-def promote_types(type1, type2) -> dtype:
-    """The dtype of a result of tensors of both."""
-    for k, given in enumerate((type1, type2), 1):
-        if not isinstance(given, dtype):
-            text = f"promote_types(): argument 'type{k}' (position {k}) must be torch.dtype"
-            raise TypeError(f"{text}, not {type(given).__name__}")
-    return type1.promote(type2)
 
 
 def is_tensor(obj, /) -> bool:

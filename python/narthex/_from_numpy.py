@@ -180,6 +180,9 @@ def tensor_of(data, dtype, device):
 
 def frombuffer(buffer, *, dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A vector over the memory of a buffer that can be written to (bytearray, array, memoryview)."""
+    from ._type_info import dtype_argument
+
+    dtype = dtype_argument("frombuffer", "dtype", 2, dtype)
     bytes_ = memoryview(buffer).cast("B")
     n_bytes = len(bytes_) - offset
     if len(bytes_) == 0:

@@ -37,6 +37,10 @@ def dtype_of(kind):
     """The dtype that torch.FloatTensor and its kin, or their names, stand for; a dtype as it is."""
     if isinstance(kind, _Legacy):
         return kind.dtype
+    if isinstance(kind, type):
+        if issubclass(kind, _C.TensorBase):
+            return _C.get_default_dtype()
+        raise ValueError(f"invalid type: '{kind.__name__}'")
     name = kind.removeprefix("torch.") if isinstance(kind, str) else None
     if isinstance(kind, str) and name not in _DTYPES:
         raise ValueError(f"invalid type: '{kind}'")

@@ -21,8 +21,8 @@ def _to_arguments(args: tuple, kwargs: dict):
     for value in args:
         if isinstance(value, _C.TensorBase) and other is None:
             other = value
-        elif isinstance(value, _C.dtype) and dtype is None:
-            dtype = value
+        elif dtype is None and (found := _C.dtype_from(value)) is not None:
+            dtype = found
         elif isinstance(value, (_C.device, str)) and device is None:
             device = value
         elif isinstance(value, bool):
@@ -39,6 +39,10 @@ def _to_arguments(args: tuple, kwargs: dict):
         device, dtype = other.device, other.dtype
     if device is not None and not isinstance(device, _C.device):
         device = _C.device(device)
+    if dtype is not None and not isinstance(dtype, _C.dtype):
+        if (found := _C.dtype_from(dtype)) is None:
+            raise TypeError(f"to(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+        dtype = found
     copy = rest[1] if len(rest) == 2 else flags["copy"]
     return device, dtype, bool(copy), flags["memory_format"]
 

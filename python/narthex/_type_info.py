@@ -5,9 +5,15 @@ from math import log10
 from . import _C
 
 
+def dtype_argument(function: str, name: str, position: int, given) -> _C.dtype:
+    """The dtype that an argument is or stands for."""
+    if (dtype := _C.dtype_from(given)) is None:
+        kind = type(given).__name__
+        raise TypeError(f"{function}(): argument '{name}' (position {position}) must be torch.dtype, not {kind}")
+    return dtype
+
+
 def _name(dtype) -> str:
-    if not isinstance(dtype, _C.dtype):
-        raise TypeError(f"finfo and iinfo take a torch.dtype, not {type(dtype).__name__}")
     return str(dtype).rpartition(".")[2]
 
 
@@ -17,7 +23,7 @@ class finfo:
     Those of a complex dtype are the limits of its parts."""
 
     def __init__(self, type=None) -> None:
-        dtype = _C.get_default_dtype() if type is None else type
+        dtype = _C.get_default_dtype() if type is None else dtype_argument("finfo", "type", 1, type)
         name = _name(dtype)
         if not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{name}'")
@@ -43,6 +49,7 @@ class iinfo:
     """Limits of an integer dtype: bits, max, min."""
 
     def __init__(self, type) -> None:
+        type = dtype_argument("iinfo", "type", 1, type)
         name = _name(type)
         if type.is_floating_point or type.is_complex:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{name}'")
@@ -62,14 +69,15 @@ class iinfo:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"  # as PyTorch rounds them
 
 
+def promote_types(type1, type2) -> _C.dtype:
+    """The dtype of a result of tensors of both."""
+    type1, type2 = (dtype_argument("promote_types", f"type{k}", k, each) for k, each in ((1, type1), (2, type2)))
+    return type1.promote(type2)
+
+
 def can_cast(from_, to) -> bool:
     """Whether a result of dtype `from_` may be written to a tensor of dtype `to`: no kind of number is lost."""
-    for place, (name, given) in enumerate((("from_", from_), ("to", to)), 1):
-        if not isinstance(given, _C.dtype):
-            raise TypeError(
-                f"can_cast(): argument '{name}' (position {place}) must be torch.dtype, not {type(given).__name__}"
-            )
-    return from_.casts_to(to)
+    return dtype_argument("can_cast", "from_", 1, from_).casts_to(dtype_argument("can_cast", "to", 2, to))
 
 
 def result_type(tensor1, tensor2) -> _C.dtype:

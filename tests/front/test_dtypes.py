@@ -299,3 +299,28 @@ def test_a_complex_number_is_no_real_one():
     ):
         with pytest.raises((TypeError, NotImplementedError, RuntimeError)):
             call()
+
+
+def test_types_of_numbers_stand_for_dtypes():
+    for m in (nt, torch):
+        x = m.ones(2)
+        wanted = {float: m.float64, int: m.int64, bool: m.bool, complex: m.complex128}
+        for kind, dtype in wanted.items():
+            made = [x.to(kind), x.to(dtype=kind), x.to("cpu", kind), m.tensor([1], dtype=kind)]
+            made.append(x.new_tensor([1], dtype=kind))
+            made += [m.as_tensor([1], dtype=kind), m.frombuffer(bytearray(16), dtype=kind), m.zeros(2, dtype=kind)]
+            assert [each.dtype for each in made] == [dtype] * len(made)
+            with pytest.raises(ValueError, match=f"invalid type: '{kind.__name__}'"):
+                x.type(kind)
+        assert m.nn.Linear(2, 2).to(float).weight.dtype is m.float64
+        assert m.hann_window(3, dtype=float).dtype is m.float64
+        assert m.finfo(float) == m.finfo(m.float64) and m.iinfo(int) == m.iinfo(m.int64)
+        assert m.promote_types(float, m.int8) is m.float64 and not m.can_cast(float, int) and m.can_cast(int, float)
+        for wrong in (lambda m=m: m.finfo(str), lambda m=m: m.promote_types(m.int8, "float")):
+            with pytest.raises(TypeError, match="must be torch.dtype, not (type|str)"):
+                wrong()
+    x = nt.ones(2)
+    assert x.double().to(float).dtype is nt.float64 and (y := x.double()).to(dtype=float) is y
+    assert nt.compile(lambda x: x.to(float) + nt.tensor(1, dtype=int), fullgraph=True)(x).dtype is nt.float64
+    with pytest.raises(TypeError, match="argument 'dtype' must be torch.dtype, not str"):
+        x.to(dtype="float")

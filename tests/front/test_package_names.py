@@ -353,3 +353,62 @@ def test_pinned_batches():
         assert type(pin(MappingProxyType({"a": _Pinned()}))) is MappingProxyType and pin((_Pinned(),))[0].is_pinned
         with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available"):
             pin([m.ones(1)])
+
+
+def test_reductions_and_maps_of_before():
+    for m in BOTH:
+        name = m.__name__
+        reduction = import_module(f"{name}.nn._reduction")
+        assert [reduction.get_enum(each) for each in ("none", "mean", "sum")] == [0, 1, 2]
+        with pytest.raises(ValueError, match="x is not a valid value for reduction"):
+            reduction.get_enum("x")
+        with pytest.warns(UserWarning, match="reduction='elementwise_mean' is deprecated"):
+            assert reduction.get_enum("elementwise_mean") == 1
+        with pytest.warns(UserWarning, match="please use reduction='sum' instead"):
+            assert reduction.legacy_get_enum(False, None) == 2
+        with pytest.warns(UserWarning, match="please use reduction='none' instead"):
+            m.nn.functional.mse_loss(m.ones(2), m.ones(2), reduce=False)
+        assert reduction.legacy_get_string(False, False, emit_warning=False) == "none"
+        maps = import_module(f"{name}._vmap_internals")
+        both = maps._vmap(lambda x: (x * 2, None), 0, (0, 0), allow_none_pass_through=True)(m.ones(3))
+        assert both[0].tolist() == [2] * 3 and both[1] is None
+        with pytest.raises(ValueError, match="must only return Tensors"):
+            maps._vmap(lambda x: (x, None))(m.ones(3))
+        with pytest.warns(FutureWarning, match="use `torch.vmap`"):
+            assert maps.vmap(lambda x: x + 1, out_dims=0)(m.zeros(2)).tolist() == [1, 1]
+        assert m.cuda._initialized is False
+        assert not isinstance(3, import_module(f"{name}.distributed._tensor").DTensor)
+        assert import_module(f"{name}.distributed._composable.fsdp").fully_shard
+        assert m.utils.data.dataloader._collate_fn_t and m.utils.data.dataloader._worker_init_fn_t
+        how = import_module(f"{name}.distributed").ReduceOp
+        assert how.SUM != how.MAX and import_module(f"{name}.distributed.nn").ReduceOp is how
+
+
+def test_pieces_of_jacobians_and_searches():
+    found = []
+    for m in BOTH:
+        f = m.autograd.functional
+        x = m.ones(2, requires_grad=True)
+        basis = f._construct_standard_basis_for((m.ones(2), m.ones(3, dtype=m.float64)), (2, 3))
+        with pytest.raises(AssertionError, match="Expected at least one tensor"):
+            f._construct_standard_basis_for((), ())
+        assert f._as_tuple(x)[0] is x and f._as_tuple([3]) == f._as_tuple(3) == (3,) and f._as_tuple((x,))[0] is x
+        assert f._as_tuple((x,), "inputs", "vjp")[0] is True and f._as_tuple(x, "inputs", "vjp")[1][0] is x
+        with pytest.raises(TypeError, match="The inputs given to vjp must be either a Tensor or a tuple of Tensors"):
+            f._as_tuple([x], "inputs", "vjp")
+        rows = ((x, x * 2), (x * 3,))
+        assert f._tuple_postprocess(rows, (False, True)) is rows[0] and f._tuple_postprocess((x,), False) is x
+        assert f._tuple_postprocess(rows, (True, False))[1] is rows[1][0]
+        assert not f._grad_postprocess(rows, False)[0][1].requires_grad and f._grad_postprocess(rows, True) is rows
+        place = m.optim.lbfgs
+        start, along = m.tensor([1.0, 2.0]), m.tensor([-1.0, -1.0])
+        at = lambda x, t, d: (float(((x + t * d) ** 2).sum()), 2 * (x + t * d))  # noqa: E731
+        value, grad = at(start, 0, along)
+        ends = [place._strong_wolfe(at, start, t, along, value, grad, grad.dot(along)) for t in (0.1, 1.0, 10.0)]
+        least = place._cubic_interpolate(0.0, 1.0, -2.0, 1.0, 0.5, 1.0)
+        scale = import_module(f"{m.__name__}.distributions.multivariate_normal")._precision_to_scale_tril
+        tril = scale(m.tensor([[2.0, 0.5], [0.5, 1.0]]))
+        found.append([[(b.dtype.itemsize, b.tolist()) for b in basis], least, tril.tolist(),
+                      [(e[0], e[1].tolist(), float(e[2]), e[3]) for e in ends]])  # fmt: skip
+    assert found[0][0] == found[1][0] and found[0][1] == pytest.approx(found[1][1])
+    assert found[0][2] == found[1][2] and found[0][3] == found[1][3]

@@ -14,21 +14,26 @@ _ONLY_VECTORS = (
 )
 
 
-def _tuple_of(value, what: str, given_to: str) -> tuple:
-    """(whether `value` is a tuple, its tensors)."""
-    name = f"The {what} given to {given_to} must be either a Tensor or a tuple of Tensors but the"
-    if isinstance(value, torch.Tensor):
-        return False, (value,)
-    if not isinstance(value, tuple):
-        raise TypeError(f"{name} given {what} has type {type(value)}.")
-    for index, each in enumerate(value):
+# _as_tuple, _grad_postprocess, _tuple_postprocess and _construct_standard_basis_for have PyTorch's names: packages that
+# make Jacobians of their own take them from here.
+def _as_tuple(inp, arg_name: str | None = None, fn_name: str | None = None) -> tuple:
+    """(whether `inp` is a tuple, its tensors); without the names that an error tells, anything, in a tuple."""
+    is_tuple = isinstance(inp, tuple)
+    if arg_name is None and fn_name is None:
+        return tuple(inp) if isinstance(inp, tuple | list) else (inp,)
+    if isinstance(inp, torch.Tensor):
+        return False, (inp,)
+    name = f"The {arg_name} given to {fn_name} must be either a Tensor or a tuple of Tensors but the"
+    if not is_tuple:
+        raise TypeError(f"{name} given {arg_name} has type {type(inp)}.")
+    for index, each in enumerate(inp):
         if not isinstance(each, torch.Tensor):
             raise TypeError(f"{name} value at index {index} has type {type(each)}.")
-    return True, value
+    return True, inp
 
 
 def _call(func, inputs: tuple, given_to: str) -> tuple:
-    return _tuple_of(func(*inputs), "outputs of the user-provided function", given_to)
+    return _as_tuple(func(*inputs), "outputs of the user-provided function", given_to)
 
 
 def _inputs(inputs: tuple, create_graph: bool) -> tuple:
@@ -38,16 +43,46 @@ def _inputs(inputs: tuple, create_graph: bool) -> tuple:
     return tuple(each.detach().requires_grad_() for each in inputs)
 
 
+def _tuple_postprocess(res: tuple, to_unpack):
+    """`res`, or what stands in it, where `to_unpack` says that it was no tuple; two of that: of `res`, of its rows."""
+    if isinstance(to_unpack, tuple):
+        if len(to_unpack) != 2:
+            raise AssertionError("Expected to_unpack tuple to have exactly 2 elements")
+        if not to_unpack[1]:
+            res = tuple(row[0] for row in res)
+        to_unpack = to_unpack[0]
+    return res if to_unpack else res[0]
+
+
 def _results(values: tuple, is_tuple: bool, create_graph: bool):
     if not create_graph:
         values = tuple(each.detach() if each.requires_grad else each for each in values)
-    return values if is_tuple else values[0]
+    return _tuple_postprocess(values, is_tuple)
 
 
-def _nested(values, create_graph: bool):
-    if isinstance(values, tuple):
-        return tuple(_nested(each, create_graph) for each in values)
-    return values if create_graph else values.detach()
+def _grad_postprocess(inputs, create_graph: bool):
+    """Without a graph what stands in tuples of tuples is cut off from its past."""
+    if create_graph:
+        return inputs
+    return tuple(_grad_postprocess(each, False) for each in inputs) if isinstance(inputs, tuple) else inputs.detach()
+
+
+def _construct_standard_basis_for(tensors: tuple, tensor_numels: tuple) -> tuple:
+    """Of the identity as long as all elements together the columns of each tensor, of its type."""
+    if len(tensors) != len(tensor_numels):
+        raise AssertionError(
+            "Expected tensors and tensor_numels to have the same length, "
+            f"but got {len(tensors)} and {len(tensor_numels)}"
+        )
+    if not tensors:
+        raise AssertionError("Expected at least one tensor")
+    total, before, chunks = sum(tensor_numels), 0, []
+    for tensor, n in zip(tensors, tensor_numels, strict=True):
+        chunk = tensor.new_zeros(total, n)
+        chunk.diagonal(-before).fill_(1)
+        chunks.append(chunk)
+        before += n
+    return tuple(chunks)
 
 
 def _check_v(v: tuple, like: tuple, like_is_tuple: bool) -> None:
@@ -66,7 +101,7 @@ def _vector(v, like: tuple, like_is_tuple: bool, given_to: str, none_text: str) 
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(none_text)
         return tuple(torch.ones_like(each) for each in like)
-    _, v = _tuple_of(v, "v", given_to)
+    _, v = _as_tuple(v, "v", given_to)
     _check_v(v, like, like_is_tuple)
     return v
 
@@ -125,7 +160,7 @@ def _filled(gradients: tuple, like: tuple, strict: bool, create_graph: bool, tex
 def vjp(func, inputs, v=None, create_graph: bool = False, strict: bool = False) -> tuple:
     """(func(inputs), v times its Jacobian)."""
     with torch.enable_grad():
-        is_tuple, inputs = _tuple_of(inputs, "inputs", "vjp")
+        is_tuple, inputs = _as_tuple(inputs, "inputs", "vjp")
         inputs = _inputs(inputs, create_graph)
         out_is_tuple, outputs = _call(func, inputs, "vjp")
         _check_grads(outputs, inputs, strict, "outputs")
@@ -149,7 +184,7 @@ def _forward_product(outputs: tuple, inputs: tuple, v: tuple, strict: bool, crea
 def jvp(func, inputs, v=None, create_graph: bool = False, strict: bool = False) -> tuple:
     """(func(inputs), its Jacobian times v), by differentiating twice."""
     with torch.enable_grad():
-        is_tuple, inputs = _tuple_of(inputs, "inputs", "jvp")
+        is_tuple, inputs = _as_tuple(inputs, "inputs", "jvp")
         inputs = _inputs(inputs, create_graph)
         v = _vector(v, inputs, is_tuple, "jvp", _V_NONE_IN)
         out_is_tuple, outputs = _call(func, inputs, "jvp")
@@ -198,16 +233,11 @@ def _columns(func, inputs: tuple) -> tuple:
     columns = []
     for k, x in enumerate(inputs):
         units = torch.eye(x.numel(), dtype=x.dtype, device=x.device).view((x.numel(), *x.shape))
-        tangents = [_tuple_of(products(k, unit)[1], "v", "jvp")[1] for unit in units]
+        tangents = [_as_tuple(products(k, unit)[1], "v", "jvp")[1] for unit in units]
         columns.append(
             tuple(torch.stack([t[i] for t in tangents], -1).view(out.shape + x.shape) for i, out in enumerate(outputs))
         )
     return out_is_tuple, tuple(zip(*columns))
-
-
-def _shaped(blocks: tuple, is_tuple: bool, out_is_tuple: bool):
-    blocks = blocks if is_tuple else tuple(row[0] for row in blocks)
-    return blocks if out_is_tuple else blocks[0]
 
 
 def jacobian(
@@ -242,15 +272,15 @@ def jacobian(
             "Please either set `strict=False` or `vectorize=False`."
         )
     with torch.enable_grad():
-        is_tuple, inputs = _tuple_of(inputs, "inputs", "jacobian")
+        is_tuple, inputs = _as_tuple(inputs, "inputs", "jacobian")
         if strategy == "forward-mode":
             out_is_tuple, blocks = _columns(func, _inputs(inputs, False))
-            return _nested(_shaped(blocks, is_tuple, out_is_tuple), False)
+            return _grad_postprocess(_tuple_postprocess(blocks, (out_is_tuple, is_tuple)), False)
         inputs = _inputs(inputs, create_graph)
         out_is_tuple, outputs = _call(func, inputs, "jacobian")
         _check_grads(outputs, inputs, strict, "outputs")
         blocks = _rows(outputs, inputs, strict, create_graph)
-    return _nested(_shaped(blocks, is_tuple, out_is_tuple), create_graph)
+    return _grad_postprocess(_tuple_postprocess(blocks, (out_is_tuple, is_tuple)), create_graph)
 
 
 def _one_number(func, given_to: str):
@@ -281,7 +311,7 @@ def hessian(
     assert outer_jacobian_strategy in ("forward-mode", "reverse-mode"), (
         'Expected strategy to be either "forward-mode" or "reverse-mode".'
     )
-    is_tuple, inputs = _tuple_of(inputs, "inputs", "hessian")
+    is_tuple, inputs = _as_tuple(inputs, "inputs", "hessian")
     number = _one_number(func, "hessian")
 
     def gradients(*inner):
@@ -300,7 +330,7 @@ def hessian(
 def vhp(func, inputs, v=None, create_graph: bool = False, strict: bool = False) -> tuple:
     """(func(inputs), v times its Hessian)."""
     with torch.enable_grad():
-        is_tuple, inputs = _tuple_of(inputs, "inputs", "vhp")
+        is_tuple, inputs = _as_tuple(inputs, "inputs", "vhp")
         inputs = _inputs(inputs, create_graph)
         v = _vector(v, inputs, is_tuple, "vhp", _V_NONE_IN)
         out = _one_number(func, "vhp")(*inputs)
@@ -314,7 +344,7 @@ def vhp(func, inputs, v=None, create_graph: bool = False, strict: bool = False) 
 def hvp(func, inputs, v=None, create_graph: bool = False, strict: bool = False) -> tuple:
     """(func(inputs), its Hessian times v), by differentiating what w times the Hessian is with respect to w."""
     with torch.enable_grad():
-        is_tuple, inputs = _tuple_of(inputs, "inputs", "hvp")
+        is_tuple, inputs = _as_tuple(inputs, "inputs", "hvp")
         inputs = _inputs(inputs, create_graph)
         v = _vector(v, inputs, is_tuple, "hvp", _V_NONE_IN)
         out = _one_number(func, "hvp")(*inputs)

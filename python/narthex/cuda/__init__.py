@@ -3,6 +3,7 @@
 from .._absent import absent
 
 default_generators: tuple = ()  # one for each device
+_initialized = False  # what programs read that keep the state of every generator
 _MISSING = "Torch not compiled with CUDA enabled: Narthex has no CUDA device"
 
 

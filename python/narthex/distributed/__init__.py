@@ -1,5 +1,7 @@
 """torch.distributed: several processes are not there yet. Questions are answered, the rest raises."""
 
+from enum import Enum
+
 from .._absent import getter
 from .._later import names, never
 from ._parts import make_modules
@@ -46,9 +48,15 @@ class GroupMember(group):
     NON_GROUP_MEMBER = -100
 
 
+class ReduceOp(Enum):
+    """How what several processes have becomes one: names, which programs give as defaults of their own functions."""
+
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
+
+
 _LATER = (
     "init_process_group", "destroy_process_group", "all_reduce", "all_gather", "broadcast", "barrier", "reduce",
-    "ProcessGroup", "ReduceOp", "Store", "Work",
+    "ProcessGroup", "Store", "Work",
 )  # fmt: skip
 globals().update(names("torch.distributed", "run one process", _LATER))
 make_modules(__name__, globals())

@@ -11,7 +11,12 @@ _NAMES = {
     "tensor.placement_types": "Partial Placement Replicate Shard",
     "tensor.parallel": "ColwiseParallel ParallelStyle PrepareModuleInput RowwiseParallel SequenceParallel"
     " parallelize_module",
-    "tensor.experimental": "context_parallel",
+    "tensor.experimental": "context_parallel implicit_replication local_map register_sharding",
+    "_tensor": "DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor"
+    " init_device_mesh",
+    "_tensor.experimental": "implicit_replication",
+    "_composable": "",
+    "_composable.fsdp": "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
     "device_mesh": "DeviceMesh init_device_mesh",
     "fsdp": "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig FullStateDictConfig"
     " FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy OffloadPolicy OptimStateKeyType ShardingStrategy"
@@ -49,6 +54,8 @@ def make_modules(package: str, namespace: dict) -> None:
         module = ModuleType(f"{package}.{path}", f"{public}: several processes are not there yet.")
         module.__path__ = []
         module.__dict__.update(names(public, "run one process", tuple(listed.split())), __getattr__=getter(public))
+        if "ReduceOp" in module.__dict__:
+            module.ReduceOp = namespace["ReduceOp"]
         sys.modules[module.__name__] = module
         parent, _, own = path.rpartition(".")
         made[parent][own] = module

@@ -16,6 +16,12 @@ def _squared_distance(lower, x):
     return solved.squeeze(-1).pow(2).sum(-1)
 
 
+def _precision_to_scale_tril(P):
+    """The Cholesky factor of the inverse of `P`. Packages take it from here by this name."""
+    upper = _C.flip(linalg.cholesky(_C.flip(P, (-2, -1))), (-2, -1)).mT
+    return linalg.solve_triangular(upper, _C.eye(P.shape[-1], dtype=P.dtype, device=P.device), upper=False)
+
+
 class MultivariateNormal(Distribution):
     """With mean `loc` and one of covariance, its inverse, and its Cholesky factor."""
 
@@ -45,10 +51,7 @@ class MultivariateNormal(Distribution):
         elif covariance_matrix is not None:
             self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
         else:
-            flipped = linalg.cholesky(_C.flip(precision_matrix, (-2, -1)))
-            upper = _C.flip(flipped, (-2, -1)).mT
-            eye = _C.eye(precision_matrix.shape[-1], dtype=precision_matrix.dtype, device=precision_matrix.device)
-            self._unbroadcasted_scale_tril = linalg.solve_triangular(upper, eye, upper=False)
+            self._unbroadcasted_scale_tril = _precision_to_scale_tril(precision_matrix)
 
     def expand(self, batch_shape, _instance=None):
         n, names = self.event_shape, ("loc", "covariance_matrix", "scale_tril", "precision_matrix")

@@ -5,24 +5,12 @@ import warnings
 
 from .. import _C
 from ..autograd.grad_mode import no_grad
+from ._reduction import number as reduction_number
 
-_NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 _in_nn = {
     name: _C.functions[f"torch._C._nn.{name}"]
     for name in ("log_sigmoid", "multi_margin_loss", "multilabel_margin_loss", "soft_margin_loss")
 }
-
-
-def reduction_number(name: str, reduction: str, size_average=None, reduce=None) -> int:
-    """The number of `reduction`; `size_average` and `reduce` are its deprecated forms."""
-    if size_average is not None or reduce is not None:
-        if reduce is False:
-            reduction = "none"
-        else:
-            reduction = "sum" if size_average is False else "mean"
-    if reduction not in _NUMBERS:
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    return _NUMBERS[reduction]
 
 
 def _reduced(loss, reduction: str):
@@ -33,16 +21,14 @@ def _reduced(loss, reduction: str):
 
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction: str = "mean"):
     """log(1 + exp(-target * input)), `target` being 1 or -1."""
-    return _in_nn["soft_margin_loss"](
-        input, target, reduction_number("soft_margin_loss", reduction, size_average, reduce)
-    )
+    return _in_nn["soft_margin_loss"](input, target, reduction_number(reduction, size_average, reduce))
 
 
 def margin_ranking_loss(
     input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction: str = "mean"
 ):
     """max(0, -target * (input1 - input2) + margin)"""
-    number = reduction_number("margin_ranking_loss", reduction, size_average, reduce)
+    number = reduction_number(reduction, size_average, reduce)
     if input1.dim() != input2.dim() or input1.dim() != target.dim():
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
@@ -56,7 +42,7 @@ def multi_margin_loss(
     reduction: str = "mean",
 ):  # fmt: skip
     """The mean over other classes of max(0, margin - input[target] + input) ** p."""
-    number = reduction_number("multi_margin_loss", reduction, size_average, reduce)
+    number = reduction_number(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
@@ -66,15 +52,13 @@ def multi_margin_loss(
 
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction: str = "mean"):
     """Margins between each class listed in `target`, up to the first -1, and each class that is not."""
-    number = reduction_number("multilabel_margin_loss", reduction, size_average, reduce)
+    number = reduction_number(reduction, size_average, reduce)
     return _in_nn["multilabel_margin_loss"](input, target, number)
 
 
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean"):
     """Cross entropy between sigmoid(input) and `target`, its mean over classes."""
-    reduction = ("none", "mean", "sum")[
-        reduction_number("multilabel_soft_margin_loss", reduction, size_average, reduce)
-    ]
+    reduction = ("none", "mean", "sum")[reduction_number(reduction, size_average, reduce)]
     log_sigmoid = _in_nn["log_sigmoid"]
     loss = -(target * log_sigmoid(input) + (1 - target) * log_sigmoid(-input))
     loss = loss if weight is None else loss * weight
@@ -83,7 +67,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 
 def hinge_embedding_loss(input, target, margin: float = 1.0, size_average=None, reduce=None, reduction: str = "mean"):
     """`input` where target is 1, max(0, margin - input) where it is -1."""
-    number = reduction_number("hinge_embedding_loss", reduction, size_average, reduce)
+    number = reduction_number(reduction, size_average, reduce)
     return _C.hinge_embedding_loss(input, target, margin, number)
 
 
@@ -91,7 +75,7 @@ def cosine_embedding_loss(
     input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction: str = "mean"
 ):
     """1 - cosine where target is 1, max(0, cosine - margin) where it is -1."""
-    number = reduction_number("cosine_embedding_loss", reduction, size_average, reduce)
+    number = reduction_number(reduction, size_average, reduce)
     return _C.cosine_embedding_loss(input1, input2, target, margin, number)
 
 
@@ -100,7 +84,7 @@ def triplet_margin_loss(
     size_average=None, reduce=None, reduction: str = "mean",
 ):  # fmt: skip
     """max(0, distance to positive - distance to negative + margin)"""
-    number = reduction_number("triplet_margin_loss", reduction, size_average, reduce)
+    number = reduction_number(reduction, size_average, reduce)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     return _C.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, number)
@@ -111,8 +95,7 @@ def triplet_margin_with_distance_loss(
     reduction: str = "mean",
 ):  # fmt: skip
     """triplet_margin_loss with any function for the distance; None: pairwise_distance."""
-    if reduction not in _NUMBERS:
-        raise ValueError(f"{reduction} is not a valid value for reduction")
+    reduction_number(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if anchor.dim() != positive.dim() or anchor.dim() != negative.dim():
@@ -132,7 +115,7 @@ def poisson_nll_loss(
     reduction: str = "mean",
 ):  # fmt: skip
     """-log of a Poisson distribution's probability of `target`; `input` is its mean, or the logarithm of that."""
-    number = reduction_number("poisson_nll_loss", reduction, size_average, reduce)
+    number = reduction_number(reduction, size_average, reduce)
     return _C.poisson_nll_loss(input, target, log_input, full, eps, number)
 
 
@@ -149,7 +132,7 @@ def gaussian_nll_loss(input, target, var, full: bool = False, eps: float = 1e-06
             var = var.unsqueeze(-1)
         elif input.dim() != var.dim() or sum(m for n, m in zip(input.shape, var.shape, strict=True) if n != m) != 1:
             raise ValueError("var is of incorrect size")
-    if reduction not in _NUMBERS:
+    if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
     var = var.clone()
     with no_grad():
@@ -166,7 +149,7 @@ def ctc_loss(
     (T, N, C) of `log_probs`."""
     lengths = [n.tolist() if isinstance(n, _C.TensorBase) else list(n) for n in (input_lengths, target_lengths)]
     lengths = [n if isinstance(n, list) else [n] for n in lengths]
-    reduction_number("ctc_loss", reduction)
+    reduction_number(reduction)
     batched = log_probs.dim() == 3
     if not batched:
         log_probs, targets = log_probs.unsqueeze(1), targets.unsqueeze(0) if targets.dim() == 1 else targets

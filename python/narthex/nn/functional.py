@@ -22,7 +22,6 @@ from ._losses import (  # noqa: F401
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from ._losses import reduction_number as _reduction
 from ._multi_head import multi_head_attention_forward  # noqa: F401
 from ._noise import (  # noqa: F401
     alpha_dropout,
@@ -33,6 +32,7 @@ from ._noise import (  # noqa: F401
     instance_norm,
     local_response_norm,
 )
+from ._reduction import number as _reduction
 from ._window import *  # noqa: F403
 
 _in_nn_written = {
@@ -249,7 +249,7 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ):  # fmt: skip
     """-log(softmax(input)) at the classes `target`; `input` is (N, C), (C) or (N, C, ...)."""
-    number = _reduction("cross_entropy", reduction, size_average, reduce)
+    number = _reduction(reduction, size_average, reduce)
     return _in_nn["cross_entropy_loss"](input, target, weight, number, ignore_index, label_smoothing)
 
 
@@ -257,7 +257,7 @@ def nll_loss(
     input, target, weight=None, size_average=None, ignore_index: int = -100, reduce=None, reduction: str = "mean"
 ):
     """-input at the classes `target`; `input` holds logarithms of probabilities."""
-    number = _reduction("nll_loss", reduction, size_average, reduce)
+    number = _reduction(reduction, size_average, reduce)
     return _in_nn["nll_loss_nd"](input, target, weight, number, ignore_index)
 
 
@@ -288,27 +288,27 @@ def _weighted_loss(loss, input, target, weight, number: int, mean_of_weights: bo
 def mse_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", weight=None):
     """(input - target) ** 2"""
     _warn_of_sizes(input, target)
-    number = _reduction("mse_loss", reduction, size_average, reduce)
+    number = _reduction(reduction, size_average, reduce)
     return _weighted_loss(_in_nn["mse_loss"], input, target, weight, number, True)
 
 
 def l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", weight=None):
     """|input - target|"""
     _warn_of_sizes(input, target)
-    number = _reduction("l1_loss", reduction, size_average, reduce)
+    number = _reduction(reduction, size_average, reduce)
     return _weighted_loss(_in_nn["l1_loss"], input, target, weight, number, True)
 
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction: str = "mean", beta: float = 1.0):
     """A parabola where |input - target| is below `beta`, lines beyond."""
     _warn_of_sizes(input, target)
-    return _in_nn["smooth_l1_loss"](input, target, _reduction("smooth_l1_loss", reduction, size_average, reduce), beta)
+    return _in_nn["smooth_l1_loss"](input, target, _reduction(reduction, size_average, reduce), beta)
 
 
 def huber_loss(input, target, reduction: str = "mean", delta: float = 1.0, weight=None):
     """A parabola where |input - target| is below `delta`, lines of slope `delta` beyond."""
     _warn_of_sizes(input, target)
-    number = _reduction("huber_loss", reduction, None, None)
+    number = _reduction(reduction, None, None)
     return _weighted_loss(_in_nn["huber_loss"], input, target, weight, number, False, delta)
 
 
@@ -323,14 +323,14 @@ def kl_div(input, target, size_average=None, reduce=None, reduction: str = "mean
             stacklevel=2,
         )
     of_batch = reduction == "batchmean" and not old
-    number = _reduction("kl_div", "sum" if of_batch else reduction, size_average, reduce)
+    number = _reduction("sum" if of_batch else reduction, size_average, reduce)
     loss = _C.kl_div(input, target, number, log_target=log_target)
     return loss / input.shape[0] if of_batch and input.dim() != 0 else loss
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean"):
     """Cross entropy between the probabilities `input` and `target`."""
-    number = _reduction("binary_cross_entropy", reduction, size_average, reduce)
+    number = _reduction(reduction, size_average, reduce)
     if target.shape != input.shape:
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
@@ -421,7 +421,7 @@ def binary_cross_entropy_with_logits(
     input, target, weight=None, size_average=None, reduce=None, reduction: str = "mean", pos_weight=None
 ):
     """Cross entropy between sigmoid(input) and the probabilities `target`."""
-    number = _reduction("binary_cross_entropy_with_logits", reduction, size_average, reduce)
+    number = _reduction(reduction, size_average, reduce)
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     return _C.binary_cross_entropy_with_logits(input, target, weight, pos_weight, number)

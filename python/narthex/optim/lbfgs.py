@@ -6,7 +6,7 @@ from ..autograd.grad_mode import enable_grad, no_grad
 from .optimizer import Optimizer, check_options
 
 
-def _cubic_least(x1, f1, g1, x2, f2, g2, bounds=None) -> float:
+def _cubic_interpolate(x1, f1, g1, x2, f2, g2, bounds=None) -> float:
     """Where the cubic through two values and slopes is least, within `bounds`, or between x1 and x2."""
     low, high = bounds if bounds is not None else (min(x1, x2), max(x1, x2))
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
@@ -29,7 +29,7 @@ class _Point:
         self.at, self.value, self.grad, self.slope = at, value, grad, slope
 
 
-def _strong_wolfe(evaluate, step, value, grad, slope, length, most, c1=1e-4, c2=0.9, tolerance=1e-9) -> tuple:
+def _search(evaluate, step, value, grad, slope, length, most, c1=1e-4, c2=0.9, tolerance=1e-9) -> tuple:
     """A point where the value has fallen by c1 of the slope and the slope by 1 - c2: (value, gradient, step, calls).
     `length`: the largest element of the direction; `most`: so many further points are tried."""
     start = value, slope
@@ -51,7 +51,7 @@ def _strong_wolfe(evaluate, step, value, grad, slope, length, most, c1=1e-4, c2=
             bracket = [before, now]
             break
         bounds = (now.at + 0.01 * (now.at - before.at), now.at * 10)
-        at = _cubic_least(before.at, before.value, before.slope, now.at, now.value, now.slope, bounds)
+        at = _cubic_interpolate(before.at, before.value, before.slope, now.at, now.value, now.slope, bounds)
         before, now = now, _Point(at, *evaluate(at))
         calls, tried = calls + 1, tried + 1
     if bracket is None:
@@ -62,7 +62,7 @@ def _strong_wolfe(evaluate, step, value, grad, slope, length, most, c1=1e-4, c2=
         a, b = bracket
         if abs(b.at - a.at) * length < tolerance:
             break
-        at = _cubic_least(a.at, a.value, a.slope, b.at, b.value, b.slope)
+        at = _cubic_interpolate(a.at, a.value, a.slope, b.at, b.value, b.slope)
         far, near = max(a.at, b.at), min(a.at, b.at)
         margin = 0.1 * (far - near)
         if min(far - at, at - near) < margin:
@@ -86,6 +86,20 @@ def _strong_wolfe(evaluate, step, value, grad, slope, length, most, c1=1e-4, c2=
         bracket[low] = new
     best = bracket[low if len(bracket) > 1 else 0]
     return best.value, best.grad, best.at, calls
+
+
+def _strong_wolfe(
+    obj_func, x, t, d, f, g, gtd, c1: float = 1e-4, c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25
+) -> tuple:
+    """The search from `x` along `d`, for packages that bring a function (x, step, direction) -> (value, gradient) of
+    their own: (value, gradient, step, calls). `t` is the first step; `f`, `g` and `gtd` are value, gradient and slope
+    at `x`."""
+
+    def evaluate(step) -> tuple:
+        value, grad = obj_func(x, step, d)
+        return value, grad, grad.dot(d)
+
+    return _search(evaluate, t, f, g, gtd, d.abs().max(), max_ls, c1, c2, tolerance_change)
 
 
 class LBFGS(Optimizer):
@@ -192,7 +206,7 @@ class LBFGS(Optimizer):
                 evaluate = self._evaluate(closure, kept, direction)
                 length = float(direction.abs().max())
                 left = most - calls
-                loss, grad, state["t"], used = _strong_wolfe(evaluate, start, loss, grad, slope, length, left)
+                loss, grad, state["t"], used = _search(evaluate, start, loss, grad, slope, length, left)
                 self._move(state["t"], direction)
             else:
                 self._move(start, direction)

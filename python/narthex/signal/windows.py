@@ -16,7 +16,7 @@ def _checked(name: str, length: int, place: dict) -> dict:
         raise ValueError(f"{name} requires non-negative window length, got M={length}")
     if place["layout"] not in (None, _C.strided):
         raise ValueError(f"{name} is implemented for strided tensors only, got: {place['layout']}")
-    dtype = place["dtype"] or _C.get_default_dtype()
+    dtype = _C.dtype_from(place["dtype"] or _C.get_default_dtype())
     if dtype not in (_C.float32, _C.float64):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
     return {"dtype": dtype, "device": place["device"]}
@@ -168,7 +168,7 @@ def nuttall(
 def _older(name: str, window_length: int, periodic: bool, place: dict, make):
     if window_length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={window_length}")
-    dtype = place.get("dtype") or _C.get_default_dtype()
+    dtype = _C.dtype_from(place.get("dtype") or _C.get_default_dtype())
     if not dtype.is_floating_point and not dtype.is_complex:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
     place.pop("pin_memory", None)

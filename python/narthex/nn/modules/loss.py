@@ -3,7 +3,7 @@
 import warnings
 
 from ..._own_init import own_init
-from .. import functional
+from .. import _reduction, functional
 from .module import Module
 
 
@@ -11,8 +11,7 @@ class _Loss(Module):
     def __init__(self, size_average=None, reduce=None, reduction: str = "mean") -> None:
         super().__init__()
         if size_average is not None or reduce is not None:
-            number = functional._reduction(type(self).__name__, reduction, size_average, reduce)
-            reduction = ("none", "mean", "sum")[number]
+            reduction = _reduction.legacy_get_string(size_average, reduce)
         self.reduction = reduction
 
 

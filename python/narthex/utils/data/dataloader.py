@@ -1,5 +1,8 @@
 """DataLoader: batches of a dataset in the order of a sampler, loaded by this process or by workers (worker.py)."""
 
+from collections.abc import Callable
+from typing import Any
+
 from ... import _C
 from ..._absent import absent
 from ...autograd._ranges import record_function
@@ -7,6 +10,9 @@ from ._utils.collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .fetch import Ended, make_fetch
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+_worker_init_fn_t = Callable[[int], None]  # what programs write in annotations
+_collate_fn_t = Callable[[list], Any]
 
 
 class _BaseDataLoaderIter:
