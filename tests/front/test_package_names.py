@@ -399,13 +399,14 @@ def test_pieces_of_jacobians_and_searches():
         rows = ((x, x * 2), (x * 3,))
         assert f._tuple_postprocess(rows, (False, True)) is rows[0] and f._tuple_postprocess((x,), False) is x
         assert f._tuple_postprocess(rows, (True, False))[1] is rows[1][0]
-        assert not f._grad_postprocess(rows, False)[0][1].requires_grad and f._grad_postprocess(rows, True) is rows
-        place = m.optim.lbfgs
+        assert not f._grad_postprocess(rows, False)[0][1].requires_grad
+        assert f._grad_postprocess(rows, True)[0][1] is rows[0][1]
+        place = import_module(f"{m.__name__}.optim.lbfgs")
         start, along = m.tensor([1.0, 2.0]), m.tensor([-1.0, -1.0])
         at = lambda x, t, d: (float(((x + t * d) ** 2).sum()), 2 * (x + t * d))  # noqa: E731
         value, grad = at(start, 0, along)
         ends = [place._strong_wolfe(at, start, t, along, value, grad, grad.dot(along)) for t in (0.1, 1.0, 10.0)]
-        least = place._cubic_interpolate(0.0, 1.0, -2.0, 1.0, 0.5, 1.0)
+        least = float(place._cubic_interpolate(0.0, 1.0, m.tensor(-2.0), 1.0, 0.5, m.tensor(1.0)))
         scale = import_module(f"{m.__name__}.distributions.multivariate_normal")._precision_to_scale_tril
         tril = scale(m.tensor([[2.0, 0.5], [0.5, 1.0]]))
         found.append([[(b.dtype.itemsize, b.tolist()) for b in basis], least, tril.tolist(),

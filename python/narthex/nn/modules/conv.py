@@ -44,9 +44,9 @@ class _ConvNd(Module):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         else:
             padding = numbers(padding, n)
-        modes = ("zeros", "reflect", "replicate", "circular")
+        modes = {"zeros", "reflect", "replicate", "circular"}
         if padding_mode not in modes:
-            raise ValueError(f"padding_mode must be one of {set(modes)}, but got padding_mode='{padding_mode}'")
+            raise ValueError(f"padding_mode must be one of {modes}, but got padding_mode='{padding_mode}'")
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel_size
         self.stride, self.padding, self.dilation = stride, padding, dilation
         self.transposed, self.output_padding = self._transposed, numbers(output_padding, n)
