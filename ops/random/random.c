@@ -540,18 +540,34 @@ static uint64_t dtype_top(nx_dtype dtype) {
     return top[dtype];
 }
 
-/* An upper end that a float would round up to is moved below it. */
-static int64_t below_end(nx_dtype dtype, int64_t to) {
+/* What a whole number is in a floating dtype; and how far apart the numbers are there that the dtype tells apart. */
+static double as_dtype(nx_dtype dtype, int64_t x) {
     double rounded;
-    int64_t last = to - 1;
     _Alignas(8) char stored[8];
-    if (!nx_is_float(dtype)) return to;
-    nx_cast(dtype, stored, 0, NX_I64, (const char *)&last, 0, 1);
+    nx_cast(dtype, stored, 0, NX_I64, (const char *)&x, 0, 1);
     nx_cast(NX_F64, (char *)&rounded, 0, dtype, stored, 0, 1);
+    return rounded;
+}
+
+static uint64_t apart(nx_dtype dtype, int64_t x) {
+    const int digits = dtype == NX_F64 ? 53 : dtype == NX_F32 ? 24 : dtype == NX_F16 ? 11 : 8;
+    return UINT64_C(1) << (ilogb((double)x) - digits + 1);
+}
+
+/* Ends of [from, to) that the dtype has: where the last number before `to` would be rounded up to it, an earlier end; where `from`
+ * would be rounded down, a later beginning. */
+static int64_t below_end(nx_dtype dtype, int64_t to) {
+    if (!nx_is_float(dtype) || to == INT64_MIN) return to;
+    const double rounded = as_dtype(dtype, to - 1);
     if (rounded < (double)to) return to;
-    int digits = dtype == NX_F64 ? 53 : dtype == NX_F32 ? 24 : dtype == NX_F16 ? 11 : 8;
-    uint64_t above = rounded >= 0x1p63 ? UINT64_C(1) << 63 : (uint64_t)(int64_t)rounded;
-    return (int64_t)(above - (UINT64_C(1) << (ilogb((double)last) - digits + 1)));
+    const uint64_t above = rounded >= 0x1p63 ? UINT64_C(1) << 63 : (uint64_t)(int64_t)rounded;
+    return (int64_t)(above - apart(dtype, to - 1));
+}
+
+static int64_t above_beginning(nx_dtype dtype, int64_t from) {
+    if (!nx_is_float(dtype) || from == INT64_MAX) return from;
+    const double rounded = as_dtype(dtype, from + 1);
+    return rounded < (double)from ? (int64_t)((uint64_t)(int64_t)rounded + apart(dtype, from + 1)) : from;
 }
 
 static nx_status check_ends(nx_dtype dtype, int64_t from, int64_t last) {
@@ -603,12 +619,14 @@ nx_status nx__random_from(nx_run *run, nx_array *self, int64_t from, nx_value to
                            (long long)from, (long long)to.i);
         NX_TRY(check_ends(p.dtype, from, to.i - 1));
         int64_t end = below_end(p.dtype, to.i);
+        p.from = from = above_beginning(p.dtype, from);
         if (from >= end)
             return nx_fail(NX_RUNTIME, "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from=%lld "
                            ">= to=%lld", (long long)from, (long long)end);
         p.range = (uint64_t)end - (uint64_t)from;
     } else {
         NX_TRY(check_ends(p.dtype, from, (int64_t)top));
+        p.from = from = above_beginning(p.dtype, from);
         if (from > (int64_t)top)
             return nx_fail(NX_RUNTIME, "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, "
                            "but got from=%lld > to_inc=%lld", (long long)from, (long long)top);
