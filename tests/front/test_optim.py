@@ -208,8 +208,8 @@ def test_many_parameters(options, way):
 
 
 def test_options_that_are_not_there():
-    with pytest.raises(NotImplementedError, match="lr as a Tensor"):
-        nt.optim.SGD([nt.nn.Parameter(nt.tensor([1.0]))], lr=nt.tensor(0.1))
+    with pytest.raises(NotImplementedError, match="betas as Tensors with differentiable=True"):
+        nt.optim.Adam([nt.nn.Parameter(nt.ones(1))], betas=(nt.tensor(0.9), nt.tensor(0.9)), differentiable=True)
     with pytest.raises(AttributeError, match="'Newton': Narthex .*it has ASGD"):
         nt.optim.Newton  # noqa: B018
 
@@ -338,3 +338,62 @@ def test_clip_grad_value():
         module.nn.utils.clip_grad_value_([parameter], 1.5)
         results.append(parameter.grad)
     same(*results)
+
+
+def _ends(m, name: str, options: dict) -> list:
+    """The parameters after four steps by a schedule, and what becomes of a rate that is a tensor."""
+    p, q = m.nn.Parameter(m.arange(4.0) + 1), m.nn.Parameter(m.ones(2, 3))
+    given = {key: make(m) if callable(make) else make for key, make in options.items()}
+    optimizer = getattr(m.optim, name)([p, q], **given)
+    rate = optimizer.param_groups[0]["lr"]
+    schedule = m.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    for _ in range(4):
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (p**2).sum() + (q * 3).sin().sum()
+            loss.backward()
+            return loss
+
+        closure()
+        optimizer.step(*([closure] if name == "LBFGS" else []))
+        if name != "LBFGS":  # whose last step is the rate itself in PyTorch, and changes with it
+            schedule.step()
+    assert optimizer.param_groups[0]["lr"] is rate or not isinstance(rate, m.Tensor)
+    return [*p.tolist(), *q.flatten().tolist(), float(rate), *map(float, schedule.get_last_lr())]
+
+
+RATED = ("SGD", "Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "Adadelta", "ASGD", "RMSprop", "Rprop", "LBFGS")
+
+
+@pytest.mark.parametrize("name", RATED + ("Adafactor",))
+def test_rates_that_are_tensors(name):
+    for make in (lambda m: m.tensor(0.01), lambda m: m.tensor([0.02]), lambda m: m.tensor(0.01, dtype=m.float64)):
+        ours, theirs = (_ends(m, name, {"lr": make}) for m in (nt, torch))
+        assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-6)
+    for wrong in (lambda m: m.tensor([0.1, 0.2]), lambda m: m.tensor(-0.5)):
+        said = []
+        for m in (nt, torch):
+            try:
+                said.append(_ends(m, name, {"lr": wrong}))
+            except ValueError as error:
+                said.append(str(error))
+        assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_betas_that_are_tensors(name):
+    both = lambda m: (m.tensor(0.9), m.tensor([0.99]))  # noqa: E731
+    half = lambda m: (m.tensor(0.9), 0.99)  # noqa: E731
+    for more in ({}, {"foreach": False}, {"amsgrad": True}, {"maximize": True}, {"lr": lambda m: m.tensor(0.01)}):
+        ours, theirs = (_ends(m, name, {"betas": both, **more}) for m in (nt, torch))
+        assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-6)
+    rate = {"lr": lambda m: m.tensor(0.01)}
+    over = lambda m: (m.tensor(1.5), m.tensor(0.9))  # noqa: E731
+    for wrong in ({"betas": half}, {"betas": both, "foreach": True}, {"foreach": True, **rate}, {"betas": over}):
+        said = []
+        for m in (nt, torch):
+            with pytest.raises(ValueError) as error:  # noqa: PT011
+                _ends(m, name, wrong)
+            said.append(str(error.value))
+        assert said[0] == said[1]

@@ -13,8 +13,14 @@ from .optimizer import (
 )
 
 
+def _check_tensor(name: str, given, foreach: bool | None, capturable: bool) -> None:
+    """ValueError for a tensor where `foreach` asks for a step of many at once, which takes numbers."""
+    if isinstance(given, _C.TensorBase) and foreach and not capturable:
+        raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
+
+
 class Adam(Optimizer):
-    """Adam with PyTorch's arguments; betas as tensors: not yet, lr as one with differentiable.
+    """Adam with PyTorch's arguments; betas as tensors not with differentiable.
 
     A step is one launch for all parameters of a group, whatever `foreach` and `fused` are.
     """
@@ -39,9 +45,8 @@ class Adam(Optimizer):
     ) -> None:
         name = type(self).__name__
         check_ways(foreach, fused, differentiable)
-        check_options(name, lr, differentiable)
-        if any(isinstance(beta, _C.TensorBase) for beta in betas):
-            raise NotImplementedError(f"{name}: betas as Tensors are not there yet; give numbers")
+        _check_tensor("lr", lr, foreach, capturable)
+        check_options(lr)
         if not 0.0 <= lr:
             raise ValueError(f"Invalid learning rate: {lr}")
         if not 0.0 <= eps:
@@ -50,6 +55,13 @@ class Adam(Optimizer):
             if not 0.0 <= beta < 1.0:
                 raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
         check_range("weight_decay", weight_decay)
+        if len({isinstance(beta, _C.TensorBase) for beta in betas}) > 1:
+            raise ValueError("betas must be either both floats or both Tensors")
+        for index, beta in enumerate(betas):
+            _check_tensor(f"betas[{index}]", beta, foreach, capturable)
+        if differentiable and isinstance(betas[0], _C.TensorBase):
+            text = f"{name}: betas as Tensors with differentiable=True are not there yet; give numbers"
+            raise NotImplementedError(text)
         super().__init__(
             params,
             {

@@ -8,8 +8,7 @@ class EachParameter(Optimizer):
     """Base class: a subclass says what the state of a parameter is and how it is stepped."""
 
     def _start(self, params, options: dict) -> None:
-        """What every constructor ends with: `options` are the defaults; what is not there is refused."""
-        check_options(type(self).__name__, options["lr"], options.get("differentiable", False))
+        """What every constructor ends with: `options` are the defaults."""
         Optimizer.__init__(self, params, options)
 
     def _step_group(self, group: dict) -> None:
@@ -50,6 +49,7 @@ def check_betas(betas) -> None:
 
 
 def check_lr(lr, wrong: str = "Invalid learning rate") -> None:
-    """ValueError for a negative learning rate."""
-    if not isinstance(lr, _C.TensorBase) and not 0.0 <= lr:
+    """ValueError for a negative learning rate, and for one of several numbers."""
+    check_options(lr)
+    if not 0.0 <= lr:
         raise ValueError(f"{wrong}: {lr}")

@@ -109,7 +109,7 @@ class LBFGS(Optimizer):
         self, params, lr=1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7,
         tolerance_change: float = 1e-9, history_size: int = 100, line_search_fn: str | None = None,
     ) -> None:  # fmt: skip
-        check_options("LBFGS", lr)
+        check_options(lr)
         if not 0.0 <= lr:
             raise ValueError(f"Invalid learning rate: {lr}")
         super().__init__(params, {
@@ -194,7 +194,8 @@ class LBFGS(Optimizer):
             state["n_iter"] += 1
             direction = self._direction(state, grad, group["history_size"])
             before, state["prev_flat_grad"], state["prev_loss"] = loss, grad.clone(), loss
-            start = min(1.0, 1.0 / float(grad.abs().sum())) * group["lr"] if state["n_iter"] == 1 else group["lr"]
+            rate = float(group["lr"])
+            start = min(1.0, 1.0 / float(grad.abs().sum())) * rate if state["n_iter"] == 1 else rate
             slope, state["d"], state["t"] = float(grad.dot(direction)), direction, start
             if slope > -group["tolerance_change"]:
                 break

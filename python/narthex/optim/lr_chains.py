@@ -4,7 +4,7 @@ import math
 import types
 from bisect import bisect_right
 
-from .lr_scheduler import LRScheduler, _OfFunctions
+from .lr_scheduler import LRScheduler, _OfFunctions, set_rate
 from .optimizer import Optimizer
 
 
@@ -123,7 +123,7 @@ class CyclicLR(LRScheduler):
         base_lrs = each_group("base_lr", optimizer, base_lr)
         if last_epoch == -1:
             for rate, group in zip(base_lrs, optimizer.param_groups):
-                group["lr"] = rate
+                set_rate(group, rate)
         self.max_lrs = each_group("max_lr", optimizer, max_lr)
         up = float(step_size_up)
         self.total_size = up + (up if step_size_down is None else float(step_size_down))
@@ -241,7 +241,7 @@ class SequentialLR(_Several):
         self._schedulers, self._milestones = schedulers, milestones
         self.last_epoch, self.optimizer = last_epoch + 1, optimizer
         for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            set_rate(group, group["initial_lr"])
         self.recursive_undo()
         first = schedulers[bisect_right(milestones, 0)]
         first._step_count, first._is_initial = 0, True

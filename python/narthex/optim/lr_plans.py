@@ -3,7 +3,7 @@
 import math
 from operator import gt, lt
 
-from .lr_scheduler import LRScheduler
+from .lr_scheduler import LRScheduler, set_rate
 from .optimizer import Optimizer
 
 
@@ -182,4 +182,4 @@ class ReduceLROnPlateau(LRScheduler):
         for group, low in zip(self.optimizer.param_groups, self.min_lrs):
             rate = max(group["lr"] * self.factor, low)
             if group["lr"] - rate > self.eps:
-                group["lr"] = rate
+                set_rate(group, rate)

@@ -10,6 +10,7 @@ import warnings
 from bisect import bisect_right
 from functools import wraps
 
+from .. import _C
 from .._absent import absent
 from .._own_init import own_init
 from .optimizer import Optimizer
@@ -36,6 +37,19 @@ def _note_steps(optimizer: Optimizer) -> None:
     optimizer.step = types.MethodType(noted, optimizer)
 
 
+def as_it_is(rate):
+    """A rate that stays when the optimizer's goes on: a copy of a tensor."""
+    return rate.clone() if isinstance(rate, _C.TensorBase) else rate
+
+
+def set_rate(group: dict, rate) -> None:
+    """Another rate for a group; a tensor stays the same one and is written."""
+    if isinstance(group["lr"], _C.TensorBase):
+        group["lr"].fill_(rate.item() if isinstance(rate, _C.TensorBase) else rate)
+    else:
+        group["lr"] = rate
+
+
 class LRScheduler:
     """Base class: get_lr() gives the rates of all groups for `last_epoch`."""
 
@@ -45,7 +59,7 @@ class LRScheduler:
         self.optimizer = optimizer
         for index, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", as_it_is(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{index}] when resuming scheduler with "
@@ -100,11 +114,11 @@ class LRScheduler:
 
     def _set(self, rates: list) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates):
-            group["lr"] = rate
+            set_rate(group, rate)
         self._last_lr = self._rates()
 
     def _rates(self) -> list:
-        return [group["lr"] for group in self.optimizer.param_groups]
+        return [as_it_is(group["lr"]) for group in self.optimizer.param_groups]
 
 
 _LRScheduler = LRScheduler

@@ -93,6 +93,16 @@ def register_optimizer_step_post_hook(hook) -> _HookHandle:
     return _keep_hook(_all_post_hooks, hook)
 
 
+def _with_numbers(group: dict) -> dict:
+    """The group with the rate and the betas as numbers where they are tensors; one that is differentiated by stays."""
+    lr, betas = group.get("lr"), group.get("betas")
+    if isinstance(lr, _C.TensorBase) and not group.get("differentiable"):
+        group = {**group, "lr": lr.item()}
+    if betas and isinstance(betas[0], _C.TensorBase):
+        group = {**group, "betas": tuple(beta.item() for beta in betas)}
+    return group
+
+
 class Optimizer:
     """Base class. `params`: parameters, (name, parameter) pairs, or dicts of groups with options of their own."""
 
@@ -207,6 +217,7 @@ class Optimizer:
         for group in self.param_groups:
             with set_grad_enabled(bool(group.get("differentiable"))):
                 self._check_group_now(group)
+                group = _with_numbers(group)
                 if not self.takes_sparse and has_sparse(group["params"]):
                     name = type(self).__name__
                     raise RuntimeError(f"{name} does not support sparse gradients{self.instead_of_sparse}")
@@ -373,14 +384,10 @@ def _state_for(parameter, value, key=None):
     return deepcopy(value)
 
 
-def check_options(name: str, lr, differentiable: bool = False) -> None:
-    """Refuses what the optimizers here do not do: tensors as learning rate of a step that is not differentiated."""
-    if not isinstance(lr, _C.TensorBase):
-        return
-    if lr.numel() != 1:
+def check_options(lr) -> None:
+    """ValueError for a learning rate of several numbers."""
+    if isinstance(lr, _C.TensorBase) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
-    if not differentiable:
-        raise NotImplementedError(f"{name}: lr as a Tensor is there with differentiable=True alone; give a number")
 
 
 # ---- steps that may be differentiated --------------------------------------------------------------------------------

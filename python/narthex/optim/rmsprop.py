@@ -5,7 +5,7 @@ from .optimizer import Optimizer, add_into, check_options, check_range, check_wa
 
 
 class RMSprop(Optimizer):
-    """RMSprop with PyTorch's arguments; lr as a tensor: with differentiable alone."""
+    """RMSprop with PyTorch's arguments."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class RMSprop(Optimizer):
         differentiable: bool = False,
     ) -> None:
         check_ways(foreach, None, differentiable)
-        check_options("RMSprop", lr, differentiable)
+        check_options(lr)
         if not 0.0 <= lr:
             raise ValueError(f"Invalid learning rate: {lr}")
         check_range("epsilon", eps)

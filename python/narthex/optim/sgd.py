@@ -39,7 +39,7 @@ class SGD(Optimizer):
         fused: bool | None = None,
     ) -> None:
         check_ways(foreach, fused, differentiable)
-        check_options("SGD", lr, differentiable)
+        check_options(lr)
         if lr < 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         check_range("momentum", momentum)
