@@ -36,6 +36,53 @@ def test_the_code_is_pytorchs(program: Callable, mode: str) -> None:
     ]
 
 
+def sizes(m: Any) -> Callable:
+    return lambda x, y: {"a": x.view(x.shape[0] * x.shape[1]).relu() + x.shape[0], "b": [m.cat([x, y]).sum(0)]}
+
+
+def layers(m: Any) -> Callable:
+    return lambda x, y: m.nn.functional.linear(x, x) @ y.new_ones(x.shape[0], 2) * 2
+
+
+def written(m: Any) -> Callable:
+    return lambda x, y: (x.add_(1).mul(y), x)
+
+
+@pytest.mark.parametrize("keywords", [{"tracing_mode": "symbolic"}, {"pre_dispatch": True},
+                                      {"tracing_mode": "symbolic", "pre_dispatch": True}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("program", [sizes, layers, written], ids=lambda p: p.__name__)
+def test_open_sizes_and_whole_operators(program: Callable, keywords: dict) -> None:
+    """PyTorch's graph where nothing is written, or all stays as it is; its results for other sizes always."""
+
+    def traced(m: Any, make: Callable) -> Any:
+        return make(program(m), **keywords)(m.ones(2, 3), m.ones(2, 3))
+
+    if program is written and "pre_dispatch" not in keywords:
+        with pytest.raises(NotImplementedError, match="it writes into its arguments"):
+            traced(nt, make_fx)
+        return
+    ours, theirs = traced(nt, make_fx), traced(torch, their_make_fx)
+    if program is sizes:
+        assert ours.code == theirs.code
+    rows = 4 if "tracing_mode" in keywords else 2
+    for m, gm in ((nt, ours), (torch, theirs)):
+        x, again = m.rand(rows, 3), m.rand(rows, 3)
+        wanted = program(m)(x.clone(), again)
+        leaves = nt.utils._pytree.tree_leaves
+        assert [v.tolist() for v in leaves(gm(x.clone(), again))] == [v.tolist() for v in leaves(wanted)]
+    whole = any("linear" in str(node.target) for node in ours.graph.nodes)
+    assert whole == (program is layers and "pre_dispatch" in keywords)
+
+
+def test_whole_operators_know_what_a_function_has_of_its_own() -> None:
+    m, c = nt.nn.Linear(2, 2), nt.ones(2)
+    gm = make_fx(lambda x: m(x) * c, pre_dispatch=True)(nt.ones(1, 2))
+    with nt.no_grad():
+        m.weight.fill_(2.0)
+    nt.testing.assert_close(gm(nt.ones(1, 2)), m(nt.ones(1, 2)))
+    assert gm._param_constant0 is m.weight and gm._param_constant1 is m.bias
+
+
 def of_all_kinds(d: Any, l: Any) -> Any:  # noqa: E741 - as PyTorch names its input
     return {"s": d["a"] + l[0][0], "t": (l[1], d["b"] * 2)}
 
@@ -101,8 +148,10 @@ def test_what_it_refuses() -> None:
     with pytest.raises(AssertionError, match="tracing_mode should be one of"):
         make_fx(lambda x: x, tracing_mode="other")
     for keywords in ({"tracing_mode": "symbolic"}, {"pre_dispatch": True}):
-        with pytest.raises(NotImplementedError, match="make_fx"):
-            make_fx(lambda x: x, **keywords)
+        with pytest.raises(NotImplementedError, match="all arguments are tensors"):
+            make_fx(lambda x: x["a"] * 2, **keywords)({"a": nt.ones(2)})
+    with pytest.raises(NotImplementedError, match="no size of it may change"):
+        make_fx(gradients(nt), tracing_mode="symbolic")(nt.ones(2, 2), nt.ones(2, 2, requires_grad=True))
     with pytest.raises(RuntimeError):
         make_fx(lambda x: x * x.sum().item())(nt.ones(2))
     nt.testing.assert_close(nt.ones(2) + 1, nt.full((2,), 2.0))  # nothing is recorded any more

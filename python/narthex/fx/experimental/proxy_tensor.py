@@ -106,6 +106,11 @@ def _module(graph: _C.Graph, result, args: list, names: list, title: str) -> Gra
     return GraphModule(constants, made, title)
 
 
+def _title_of(f) -> str:
+    title = getattr(f, "__name__", type(f).__name__)
+    return title if title.isidentifier() else "GraphModule"
+
+
 def make_fx(
     f: Callable,
     decomposition_table=None,
@@ -123,16 +128,13 @@ def make_fx(
     """make_fx(f)(*args): a GraphModule of the ATen operators that f calls with them, those of its backward calls among
     these, with writes as they are. decomposition_table: {operator: function} of what is to be taken to pieces.
 
-    Unlike PyTorch, f is not run on the elements ("real" is "fake"), so that what reads one raises; "symbolic" is not
-    there, sizes are numbers. Where arguments nest, the graph has an input for each leaf, and its forward takes and
-    returns what f does.
+    Unlike PyTorch, f is not run on the elements ("real" is "fake"), so that what reads one raises. Where arguments
+    nest, the graph has an input for each leaf, and its forward takes and returns what f does. With "symbolic" sizes
+    above 1 are nodes, and writes become new values; with pre_dispatch composed operators stay whole. f is followed as
+    torch.export does it then, its arguments are tensors, and no node tells where gradients are off.
     """
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f"tracing_mode should be one of real, fake, symbolic, got {tracing_mode!r}")
-    if tracing_mode == "symbolic":
-        raise NotImplementedError("make_fx: tracing_mode='symbolic': sizes of these graphs are numbers; use 'fake'")
-    if pre_dispatch:
-        raise NotImplementedError("make_fx: pre_dispatch: graphs are recorded below autograd; use torch.fx")
 
     def wrapped(*args):
         from ..._functorch._graphs import retrace
@@ -140,11 +142,18 @@ def make_fx(
         leaves, spec = pytree.tree_flatten(args)
         called, nests = _names_of(f, len(args)), any(not child.is_leaf() for child in spec.children())
         names = [f"{name}_{k + 1}" for name, child in zip(called, spec.children()) for k in range(child.num_leaves)]
+        table, is_symbolic = dict(decomposition_table or {}), tracing_mode == "symbolic"
+        if is_symbolic or pre_dispatch:
+            from ._by_export import module_of
+
+            _active.append(ProxyTorchDispatchMode(tracing_mode))
+            try:
+                return module_of(f, args, names, _title_of(f), table, is_symbolic, pre_dispatch)
+            finally:
+                _active.pop()
         graph, result = _record(lambda *flat: f(*pytree.tree_unflatten(flat, spec)), leaves, names, tracing_mode)
-        title = getattr(f, "__name__", type(f).__name__)
-        title = title if title.isidentifier() else "GraphModule"
         flat, out_spec = pytree.tree_flatten(result) if nests else (result, None)
-        module = retrace(_module(graph, flat, leaves, names, title), dict(decomposition_table or {}))
+        module = retrace(_module(graph, flat, leaves, names, _title_of(f)), table)
         if nests:
             module.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(called, spec, out_spec)))
             module.recompile()
