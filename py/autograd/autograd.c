@@ -82,6 +82,11 @@ static PyObject *node_variable(PyObject *self, void *unused) {
     if (node->context == NULL) Py_RETURN_NONE;
     return nxpy_tensor_wrap(node->context);
 }
+/* Later nodes have higher numbers; leaves the highest, since they run first. */
+static PyObject *node_sequence(PyObject *self, PyObject *unused) {
+    return PyLong_FromUnsignedLongLong(((node_object *)self)->node->sequence);
+}
+static PyObject *node_requires_grad(PyObject *self, void *unused) { Py_RETURN_TRUE; }
 static PyObject *node_compare(PyObject *a, PyObject *b, int how) {
     if (!PyObject_TypeCheck(b, &nxpy_grad_node_type) || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     return PyBool_FromLong((((node_object *)a)->node == ((node_object *)b)->node) == (how == Py_EQ));
@@ -91,6 +96,8 @@ static Py_hash_t node_hash(PyObject *self) {
 }
 static PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS,
                                       "What it differentiates: AddBackward0."},
+                                     {"_sequence_nr", node_sequence, METH_NOARGS,
+                                      "Nodes that were made later have higher numbers."},
                                      {"register_hook", nxpy_register_hook, METH_O,
                                       "register_hook(fn): `fn(grad_inputs, grad_outputs)` is called when the node has run; a tuple\n"
                                       "that it returns goes on in the place of grad_inputs."},
@@ -100,6 +107,9 @@ static PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS,
                                      {NULL}};
 static PyGetSetDef node_getset[] = {{"next_functions", node_next, NULL,
                                      "((node, input), ...) that its gradients go to.", NULL},
+                                    {"metadata", nxpy_node_metadata, NULL,
+                                     "A dict for whoever walks the graph: it lives as long as the node.", NULL},
+                                    {"requires_grad", node_requires_grad, NULL, "True.", NULL},
                                     {"variable", node_variable, NULL,
                                      "Of AccumulateGrad: the leaf, or None when it has gone.", NULL},
                                     {NULL}};

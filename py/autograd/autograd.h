@@ -25,6 +25,7 @@ int nxpy_add_edges(PyObject *module);                 /* places in the graph */
 int nxpy_add_hooks(void);                             /* functions that a backward calls */
 PyObject *nxpy_register_hook(PyObject *node, PyObject *function);    /* after the node has run */
 PyObject *nxpy_register_prehook(PyObject *node, PyObject *function); /* before it runs */
+PyObject *nxpy_node_metadata(PyObject *node, void *unused);             /* the dict that a program keeps at it */
 int nxpy_add_profile(PyObject *module);               /* profiles */
 int nxpy_visit_function(const nx_grad_node *node, const nxpy_visitor *visitor);
 

@@ -142,6 +142,12 @@ static PyObject *register_at(PyObject *node, nx_hook_kind kind, PyObject *functi
 }
 PyObject *nxpy_register_hook(PyObject *node, PyObject *function) { return register_at(node, NX_HOOK_AFTER, function); }
 PyObject *nxpy_register_prehook(PyObject *node, PyObject *function) { return register_at(node, NX_HOOK_BEFORE, function); }
+/* The dict of what a program keeps at a node. */
+PyObject *nxpy_node_metadata(PyObject *node, void *unused) {
+    nx_grad_hook *hook;
+    NXPY_TRY(nx_grad_node_hook_of(nxpy_grad_node_get(node), NX_HOOK_NOTES, 0, &hook));
+    return Py_XNewRef(functions_of(hook));
+}
 
 static int visit_owned(const nx_grad_node *node, const nx_grad_hook *hook, const nxpy_visitor *visitor) {
     if (hook == NULL) return nxpy_visit_function(node, visitor);

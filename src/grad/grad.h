@@ -118,8 +118,11 @@ NX_MUST_USE nx_status nx_forward_refuse(nx_tensor *const *tensors, int n);
 nx_status nx_forward_call(nx_run *run, const nx_value *in, nx_value *out); /* at FORWARD */
 
 /* What is called during backward: for a tensor with its gradient before it goes on; with a leaf that has just got its gradient;
- * for a node with all that arrived, before it runs; with all that it gives, and what it gave that for, when it has run. */
-typedef enum nx_hook_kind { NX_HOOK_GRADIENT, NX_HOOK_ACCUMULATED, NX_HOOK_BEFORE, NX_HOOK_AFTER } nx_hook_kind;
+ * for a node with all that arrived, before it runs; with all that it gives, and what it gave that for, when it has run.
+ * NX_HOOK_NOTES is never called: what a program keeps at a node. */
+typedef enum nx_hook_kind {
+    NX_HOOK_GRADIENT, NX_HOOK_ACCUMULATED, NX_HOOK_BEFORE, NX_HOOK_AFTER, NX_HOOK_NOTES
+} nx_hook_kind;
 typedef struct nx_grad_hook {
     struct nx_grad_hook *next;      /* of the node */
     nx_hook_kind kind;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import narthex as nt
@@ -190,3 +192,31 @@ def test_a_hook_behind_accumulation_may_return_its_leaf() -> None:
         x.register_post_accumulate_grad_hook(lambda p: p)
         x.sum().backward()
         assert x.grad.tolist() == [1, 1]
+
+
+def test_what_is_kept_at_nodes():
+    def of(m):
+        x = m.ones(2, 3, requires_grad=True)
+        y = x * 2
+        y.grad_fn.metadata["place"] = 3
+        z = y.exp()
+        later, node = z.sum().grad_fn, z.grad_fn.next_functions[0][0]
+        leaf = node.next_functions[0][0]
+        assert later._sequence_nr() > z.grad_fn._sequence_nr() > node._sequence_nr()
+        z.sum().backward()  # what is kept there is no hook
+        assert node.metadata is y.grad_fn.metadata and leaf.requires_grad is node.requires_grad is True
+        return node.metadata, later.metadata, leaf._sequence_nr(), leaf.metadata, x.grad.tolist()
+
+    assert of(nt)[:4] == of(torch)[:4] == ({"place": 3}, {}, 2**64 - 1, {})
+
+    class Kept:
+        pass
+
+    x, kept = nt.ones(2, requires_grad=True), Kept()
+    y, gone = x * 2, weakref.ref(kept)
+    y.grad_fn.metadata.update(kept=kept, self=y)
+    del kept
+    assert gone() is not None
+    del y
+    gc.collect()
+    assert gone() is None
