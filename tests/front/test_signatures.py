@@ -36,7 +36,7 @@ SPACES = tuple(
     torch.utils.data._utils.collate torch.utils.checkpoint torch.utils.hooks torch.utils.dlpack
     torch.utils.flop_counter torch.utils._pytree torch.utils.model_zoo
     torch.library torch.fx.node torch.fx.proxy torch.fx.interpreter torch.fx.subgraph_rewriter
-    torch.compiler torch.fx torch.fx.passes.infra.pass_base torch.fx.passes.infra.pass_manager
+    torch.compiler torch._dynamo torch.fx torch.fx.passes.infra.pass_base torch.fx.passes.infra.pass_manager
     torch.fx.passes.tools_common torch.fx.passes.operator_support
     torch.fx.passes.shape_prop torch.export.passes torch.export.dynamic_shapes torch._higher_order_ops
     torch._dynamo.backends.registry torch.fx.experimental.proxy_tensor torch.export torch.export.unflatten

@@ -111,9 +111,14 @@ def _check_signatures(original_fn, traceable_fn) -> None:
         raise TypeError(f"Signature mismatch between {original_fn} and {traceable_fn}: {mine} != {other}")
 
 
-def substitute_in_graph(original_fn, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False):
+def substitute_in_graph(
+    original_fn, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False,
+    is_embedded_type: bool = False,
+):  # fmt: skip
     """A decorator: where a compiled function calls `original_fn`, capture follows the decorated function in its place.
     Called outside, what it returns is `original_fn`. What is computed of constants alone is a constant in any case."""
+    if is_embedded_type:
+        raise NotImplementedError("substitute_in_graph: is_embedded_type is not there")
     if not isinstance(original_fn, _FUNCTIONS):
         raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)!r}")
 

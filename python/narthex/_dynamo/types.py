@@ -112,11 +112,11 @@ DynamoCallbackFn = Callable[[DynamoFrameType, CacheEntry | None, dict], ConvertF
 DynamoCallback = DynamoCallbackFn | None | bool
 
 
-def innermost_backend(callback):
+def innermost_backend(fn):
     """The backend that callbacks are wrapped around."""
-    while hasattr(callback, "_torchdynamo_orig_backend"):
-        callback = callback._torchdynamo_orig_backend
-    return callback
+    while hasattr(fn, "_torchdynamo_orig_backend"):
+        fn = fn._torchdynamo_orig_backend
+    return fn
 
 
 def _ask(callback, code, function, f_locals, f_globals, f_builtins, entry, state) -> tuple:
