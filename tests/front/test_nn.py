@@ -425,3 +425,13 @@ def test_batch_norm_refuses_what_it_cannot_normalise():
             module.nn.BatchNorm1d(3)(module.zeros(2, 3, 1, 1))
         with pytest.raises(ValueError, match="Expected more than 1 value per channel when training"):
             module.nn.BatchNorm1d(3)(module.zeros(1, 3))
+
+
+def test_clipping_is_captured():
+    for m in (nt, torch):
+        tensors = [m.full((2, 2), 4.0), m.full((3,), -2.0)]
+        total = m.nn.utils.get_total_norm(tensors)
+        assert total.item() == pytest.approx(76**0.5)
+    tensors = [nt.full((2, 2), 4.0), nt.full((3,), -2.0)]
+    known = nt.compile(nt.nn.utils.get_total_norm, fullgraph=True)(tensors)
+    assert known.item() == pytest.approx(76**0.5)

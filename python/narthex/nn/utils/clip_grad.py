@@ -20,7 +20,9 @@ def get_total_norm(tensors, norm_type: float = 2.0, error_if_nonfinite: bool = F
         return _C.tensor(0.0)
     with no_grad():
         norms = [tensor.abs().amax() for tensor in tensors] if math.isinf(p) else _C._foreach_norm(tensors, p)
-        norms = _C.stack([norm.to(tensors[0].device) for norm in norms])
+        if len({tensor.device for tensor in tensors}) > 1:
+            norms = [norm.to(tensors[0].device) for norm in norms]
+        norms = _C.stack(norms)
         total = norms.amax() if math.isinf(p) else _C._foreach_norm([norms], p)[0]
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
@@ -42,10 +44,9 @@ def _scale(grads: list, max_norm: float, total) -> None:
     with no_grad():
         one = _C.ones_like(total)
         scale = _C.minimum((one * float(max_norm)).div(total + 1e-6), one)
-        places = {}
-        for grad in grads:
-            places.setdefault(grad.device, []).append(grad)
-        for device, here in places.items():
+        places = {grad.device for grad in grads}
+        for device in places:
+            here = grads if len(places) == 1 else [grad for grad in grads if grad.device == device]
             _C._foreach_mul_(here, scale.to(device))
 
 
