@@ -220,6 +220,17 @@ HOSTILE = [
     "getattr(ops, '__class__')",
     "torch.call.__globals__",
     "annotate.__globals__",
+    "x.numpy()",
+    "x.register_hook(print)",
+    "x.data_ptr()",
+    "x.map_(x, x)",
+    "'{0.__class__}'.format(x).__class__",
+    "[].__class__",
+    "[1].__init__()",
+    "'a'.encode()",
+    "type(x)",
+    "x.from_file('x')",
+    "x.share_memory_()",
     """ops.prim.RaiseException("open('x', 'w')", "builtins.eval")""",
 ]
 

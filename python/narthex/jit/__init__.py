@@ -1,8 +1,9 @@
-"""torch.jit: traces, and the archives that PyTorch's scripts and traces are saved in: written, loaded and run. Scripts
-are not there yet: what marks code for them hands the code back as it is, so that packages import and run eagerly;
+"""torch.jit: scripts and traces, and the archives that they are saved in: written, loaded and run. Code runs eagerly;
 torch.compile is the way to a graph."""
 
 import contextlib
+import functools
+import inspect
 import sys
 import warnings
 from typing import Final as Final
@@ -12,21 +13,46 @@ from .._absent import getter
 _told = False
 
 
-def _tell() -> None:
+def _tell(why: str) -> None:
     global _told
     if not _told:
         _told = True
-        warnings.warn("jit.script gives back what it was given, uncompiled: use torch.compile", stacklevel=3)
+        warnings.warn(f"jit.script gives back what it was given, since it has no code for it: {why}", stacklevel=3)
 
 
 def script(obj, *args, **kwargs):
-    """`obj` as it is, with one notice a process: it runs eagerly, with the same results."""
-    _tell()
-    return obj
+    """The script module of a module: its forward and what that calls as code of an archive, over the same parameters
+    and buffers. Of a function: a ScriptFunction. Everything else, and a module whose source cannot be written as
+    TorchScript, is given back as it is, with one notice a process: it runs eagerly, with the same results."""
+    from builtins import isinstance as is_instance
+
+    from .. import nn
+
+    if is_instance(obj, (ScriptModule, ScriptFunction)):
+        return obj
+    if inspect.isroutine(obj):
+        return ScriptFunction(obj)
+    if not is_instance(obj, nn.Module):
+        return obj
+    from ._script import Unsupported, script_module
+
+    try:
+        return script_module(obj)
+    except Unsupported as wrong:
+        _tell(wrong.what)
+        return obj
+
+
+def _marked(fn, mark: str):
+    try:
+        fn._jit_mark = mark
+    except AttributeError:  # what is no function of Python
+        pass
+    return fn
 
 
 def script_if_tracing(fn):
-    """`fn` as it is: nothing is traced."""
+    """`fn` as it is: traces follow it."""
     return fn
 
 
@@ -36,18 +62,18 @@ def interface(obj):
 
 
 def ignore(drop=False, **kwargs):
-    """A decorator, with or without arguments: the function as it is."""
-    return drop if callable(drop) else lambda fn: fn
+    """A decorator, with or without arguments: a method that stays Python, so that no script can call it."""
+    return _marked(drop, "ignore") if callable(drop) else lambda fn: _marked(fn, "unused" if drop else "ignore")
 
 
 def unused(fn):
-    """`fn` as it is."""
-    return fn
+    """Marks a method: in scripts a call of it raises."""
+    return _marked(fn, "unused")
 
 
 def export(fn):
-    """`fn` as it is."""
-    return fn
+    """Marks a method that scripts have beside forward."""
+    return _marked(fn, "export")
 
 
 def _overload(fn):
@@ -143,18 +169,32 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
 
 
 def save(m, f, _extra_files=None) -> None:
-    """Writes a traced or loaded module to a path or a binary file, for torch.jit.load here, in PyTorch and in C++.
+    """Writes a scripted, traced or loaded module to a path or a binary file, for torch.jit.load here and in PyTorch.
 
     _extra_files: {name: text or bytes}, written beside it.
     """
     from builtins import isinstance as is_instance
 
-    if not is_instance(m, ScriptModule):
+    if not is_instance(m, (ScriptModule, ScriptFunction)):
         raise NotImplementedError(
-            f"jit.save: a {type(m).__name__} has no code to save, since jit.script gives modules back as they are: "
-            "save torch.jit.trace(m, inputs)"
+            f"jit.save: a {type(m).__name__} has no code to save: {_reason(m)}save torch.jit.script(m) or "
+            "torch.jit.trace(m, inputs)"
         )
     m.save(f, _extra_files)
+
+
+def _reason(m) -> str:
+    """What a module cannot be scripted for."""
+    from .. import nn
+    from ._script import Unsupported, script_module
+
+    if nn.Module not in type(m).__mro__:
+        return ""
+    try:
+        script_module(m)
+    except Unsupported as wrong:
+        return f"{wrong.what}. "
+    return ""
 
 
 def freeze(mod, preserved_attrs=None, optimize_numerics: bool = True):
@@ -222,18 +262,18 @@ def is_tracing() -> bool:
 
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool):
-    """Nothing: there is no script to optimize."""
+    """Nothing: code is run as it is."""
     yield
 
 
 @contextlib.contextmanager
 def fuser(name: str):
-    """Nothing: there is no script to fuse."""
+    """Nothing: code is run as it is."""
     yield
 
 
 def set_fusion_strategy(strategy) -> list:
-    """Nothing: there is no script to fuse."""
+    """Nothing: code is run as it is."""
     return []
 
 
@@ -254,10 +294,10 @@ class TracingCheckError(Exception):
 
 
 class ScriptModule:
-    """A module with code: what trace and load give. A subclass of one's own raises, since scripts are not there."""
+    """A module with code: what script, trace and load give. A subclass of one's own raises."""
 
     def __init__(self, *args, **kwargs) -> None:
-        raise NotImplementedError("jit.ScriptModule is not there yet: use nn.Module, and torch.jit.trace for its code")
+        raise NotImplementedError("jit.ScriptModule of one's own is not there: use nn.Module and torch.jit.script")
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -265,10 +305,46 @@ class RecursiveScriptModule(ScriptModule):
 
 
 class ScriptFunction:
-    """A scripted function: none is ever made; programs ask isinstance."""
+    """A scripted function. A call runs the function as it is in Python; its code is written when it is asked for."""
 
-    def __init__(self, *args, **kwargs) -> None:
-        raise NotImplementedError("jit.ScriptFunction is not there yet: use torch.compile")
+    def __init__(self, fn) -> None:
+        functools.update_wrapper(self, fn)
+
+    def __call__(self, *args, **kwargs):
+        return self.__wrapped__(*args, **kwargs)
+
+    def __get__(self, owner, kind=None):
+        return self if owner is None else self.__wrapped__.__get__(owner, kind)
+
+    def __copy__(self) -> "ScriptFunction":
+        return self
+
+    def __deepcopy__(self, known: dict) -> "ScriptFunction":
+        return self
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+    def _scripted(self):
+        from ._script import Unsupported, script_function
+
+        try:
+            return script_function(self.__wrapped__)
+        except Unsupported as wrong:
+            raise NotImplementedError(f"jit.script has no code for {self.__name__}: {wrong.what}") from None
+
+    @property
+    def code(self) -> str:
+        """The code of the function."""
+        return self._scripted()._function_code
+
+    def save(self, f, _extra_files=None) -> None:
+        """Writes an archive of a module whose forward is the function."""
+        self._scripted().save(f, _extra_files)
+
+    def save_to_buffer(self, _extra_files=None) -> bytes:
+        """The bytes of that archive."""
+        return self._scripted().save_to_buffer(_extra_files)
 
 
 class TracedModule(ScriptModule):

@@ -9,6 +9,7 @@ operators and the archive's functions, and nothing of this process.
 import ast
 import contextlib
 import io
+import operator
 import os
 import pickle
 import sys
@@ -18,7 +19,7 @@ from .. import _C, jit, nn, serialization
 from .._read_files import Part, Zip, names_of_script
 from .._read_pickle import read
 from ..autograd.grad_mode import enable_grad, no_grad
-from ._calls import is_tensor, of_space, operator_of
+from ._calls import is_tensor, method_of, of_space, operator_of
 
 ALLOWED = (
     ast.Module,
@@ -49,21 +50,34 @@ ALLOWED = (
     ast.Subscript,
     ast.Slice,
     ast.UnaryOp,
-    ast.USub,
-    ast.Not,
+    ast.unaryop,
+    ast.BinOp,
+    ast.operator,
+    ast.Compare,
+    ast.cmpop,
     ast.Break,
     ast.Continue,
     ast.Assert,
+    ast.Raise,
+    ast.Delete,
+    ast.Del,
     ast.BoolOp,
-    ast.And,
-    ast.Or,
+    ast.boolop,
     ast.IfExp,
     ast.ListComp,
+    ast.DictComp,
     ast.comprehension,
 )
 MOST_CODE = 1 << 25  # bytes of a file, unpacked
 SPACES = ("torch", "ops", "CONSTANTS", "__torch__")
 CONTEXTS = {"no_grad": no_grad, "enable_grad": enable_grad}
+BUILTINS = {
+    one.__name__: one
+    for one in (
+        abs, all, any, bool, chr, complex, dict, divmod, enumerate, float, int, len, list, max, min, ord, pow, print,
+        range, round, sorted, str, sum, tuple, zip,
+    )
+}  # fmt: skip
 KINDS = {
     "Tensor": _C.TensorBase,
     "int": int,
@@ -77,6 +91,13 @@ KINDS = {
     "Device": _C.device,
     "number": (int, float),
 }
+
+
+AUGMENTED = {
+    "Add": "iadd", "Sub": "isub", "Mult": "imul", "Div": "itruediv", "FloorDiv": "ifloordiv", "Mod": "imod",
+    "Pow": "ipow", "BitAnd": "iand", "BitOr": "ior", "BitXor": "ixor", "LShift": "ilshift", "RShift": "irshift",
+    "MatMult": "imatmul",
+}  # fmt: skip
 
 
 class Kind:
@@ -168,7 +189,8 @@ def _get(x, name: str):
         return x.fields[name] if name in x.fields else _fail(x, name)
     if isinstance(x, (no_grad, enable_grad)) and name == "__init__":
         return lambda *args: None
-    return _fail(x, name)
+    found = method_of(x, name)
+    return _fail(x, name) if found is None else found
 
 
 def _fail(x, name: str):
@@ -183,6 +205,11 @@ def _set(x, name: str, value) -> None:
         x.fields[name] = value
     else:
         _fail(x, name)
+
+
+def _augmented(sign: str, x, value):
+    """x += value and the like."""
+    return getattr(operator, AUGMENTED[sign])(x, value)
 
 
 def _isinstance(x, kinds) -> bool:
@@ -236,9 +263,27 @@ class Translate(ast.NodeTransformer):
             return ast.Expr(
                 ast.Call(ast.Name("_set", ast.Load()), [self.visit(target.value), ast.Constant(target.attr), value], [])
             )
-        if any(isinstance(part, ast.Attribute) for part in ast.walk(target)):
+        parts = target.elts if isinstance(target, ast.Tuple) else ()
+        if any(isinstance(part, ast.Attribute) for part in parts):
             raise RuntimeError(f"jit.load: {self.file}:{node.lineno}: an attribute among several targets")
         return ast.Assign([self.visit(target)], value)
+
+    def visit_AugAssign(self, node):  # noqa: N802
+        target, value = node.target, self.visit(node.value)
+        if not isinstance(target, ast.Attribute):
+            return ast.AugAssign(self.visit(target), node.op, value)
+        owner, name = self.visit(target.value), ast.Constant(target.attr)
+        before = ast.Call(ast.Name("_get", ast.Load()), [owner, name], [])
+        sign = ast.Constant(type(node.op).__name__)
+        made = ast.Call(ast.Name("_augmented", ast.Load()), [sign, before, value], [])
+        return ast.Expr(ast.Call(ast.Name("_set", ast.Load()), [owner, name, made], []))
+
+    def visit_Raise(self, node):  # noqa: N802
+        call = node.exc
+        is_call = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "AssertionError"
+        if not is_call or node.cause is not None:
+            raise RuntimeError(f"jit.load: {self.file}:{node.lineno}: a raise of other than AssertionError")
+        return ast.Raise(self.visit(call), None)
 
 
 class Class:
@@ -259,6 +304,9 @@ class Class:
         )
         if "NamedTuple" in self.bases:
             raise NotImplementedError(f"jit.load: {name} is a NamedTuple, which is not there yet")
+
+    def __deepcopy__(self, known: dict) -> "Class":
+        return self
 
     def method(self, name: str):
         if name not in self.methods:
@@ -293,7 +341,7 @@ class Class:
 
 class Code:
     """The code of modules: functions and classes by their whole names. A subclass has its files (has, text,
-    files_of_code); constants are those that it calls CONSTANTS."""
+    files_of_code); constants are those that it calls CONSTANTS. It is one thing for all copies of a module."""
 
     def __init__(self) -> None:
         self.files, self.found = {}, {}
@@ -301,24 +349,19 @@ class Code:
             "_named": self.named,
             "_get": _get,
             "_set": _set,
+            "_augmented": _augmented,
             "getattr": _get,
             "isinstance": _isinstance,
             "annotate": lambda kind, value: value,
             "unchecked_cast": lambda kind, value: value,
             "uninitialized": lambda kind: None,
             "unwrap_optional": lambda x: x,
-            "int": int,
-            "float": float,
-            "bool": bool,
-            "str": str,
-            "range": range,
-            "len": len,
+            **BUILTINS,
+            "AssertionError": AssertionError,
             "inf": float("inf"),
             "nan": float("nan"),
-            "complex": complex,
             "infj": complex(0, float("inf")),
             "nanj": complex(0, float("nan")),
-            "print": print,
             **{
                 name: Kind(KINDS.get(name, object))
                 for name in (
@@ -338,6 +381,9 @@ class Code:
             },
             "__builtins__": {},
         }
+
+    def __deepcopy__(self, known: dict) -> "Code":
+        return self
 
     def named(self, space: str, *path: str):
         """What `torch.add`, `ops.prim.min`, `CONSTANTS.c0` and `__torch__.a.b.Class` of the code mean."""

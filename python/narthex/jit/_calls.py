@@ -202,7 +202,7 @@ def _size(x, dim=None):
 
 def _to(x, *args, **kwargs):
     """torch.to(x, dtype), (x, device, dtype, ...) or (x, other, ...), with numbers in the place of words."""
-    where = [a for a in args if isinstance(a, _C.device) or is_tensor(a)]
+    where = [a for a in args if isinstance(a, (_C.device, str)) or is_tensor(a)]
     codes = [a for a in args[:2] if isinstance(a, int) and not isinstance(a, bool)]
     kwargs = {name: dtype_of(value) for name, value in kwargs.items() if name == "dtype" and value is not None}
     kind = kwargs.get("dtype") or (dtype_of(codes[0]) if codes else None)
@@ -419,6 +419,8 @@ def call(name: str, args: tuple, kwargs: dict):
         return PLAIN[name](*args, **kwargs)
     if name in THIRD_IS_DTYPE and len(args) > 2:
         args, kwargs = args[:2], {**kwargs, "dtype": args[2]}
+    if name in GATHERED and args and isinstance(args[0], int):
+        args = (list(args),)
     from .._ops import ops
 
     found = getattr(ops.aten, name, None) or function_of(name)
@@ -472,6 +474,58 @@ PRIM = {
     "imag": lambda x: x.imag,
     "tolist": lambda x, *kind: x.tolist(),
 }
+
+
+PROPERTIES = {"shape", "dtype", "device", "data", "requires_grad", "is_cuda", "layout", "ndim", "grad", "itemsize",
+              "is_nested", "is_mkldnn", "is_quantized", "is_sparse", "T", "mT", "H", "real", "imag"}  # fmt: skip
+CASTS = {"float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "cpu", "tolist",
+         "backward"}  # fmt: skip
+METHODS = {
+    list: {"append", "extend", "insert", "pop", "clear", "reverse", "sort", "copy", "count", "index", "remove"},
+    dict: {"keys", "values", "items", "get", "pop", "update", "clear", "copy", "setdefault"},
+    str: {
+        "join", "split", "rsplit", "strip", "lstrip", "rstrip", "lower", "upper", "startswith", "endswith", "replace",
+        "find", "rfind", "count", "isdigit", "isalpha", "splitlines", "title", "capitalize", "zfill",
+    },
+}  # fmt: skip
+GATHERED = {"zeros", "ones", "empty", "rand", "randn"}  # torch.zeros(2, 3) for torch.zeros([2, 3])
+
+
+def is_operator(name: str) -> bool:
+    """Whether torch.NAME of the code is an operator of ATen."""
+    from .._ops import ops
+
+    return name in OF_TORCH or name in PLAIN or name in OF_TENSORS or getattr(ops.aten, name, None) is not None
+
+
+def method_of(x, name: str):
+    """x.NAME of the code, of a tensor, a list, a dict, a text, a device, results with names; None: nothing."""
+    if is_tensor(x):
+        if name in PROPERTIES:
+            return PRIM[name](x)
+        if name in OF_TENSORS or name in THIRD_IS_DTYPE:
+            return lambda *args, **kwargs: call(name, (x, *args), kwargs)
+        if name.startswith("_") or not (name in CASTS or is_operator(name)):
+            return None
+        return lambda *args, **kwargs: _method(x, name, args, kwargs)
+    if type(x) is str and name == "format":
+        return lambda *args: _format(x, *args)
+    if name in METHODS.get(type(x), ()):
+        found = getattr(x, name)
+        return (lambda: list(found())) if name in ("keys", "values", "items") else found
+    if isinstance(x, _C.device) and name in ("type", "index"):
+        return getattr(x, name)
+    if isinstance(x, tuple) and name in ("values", "indices") and type(x) is not tuple:
+        return getattr(x, name)
+    return None
+
+
+def _method(x, name: str, args: tuple, kwargs: dict):
+    found = getattr(type(x), name, None)
+    if found is None:
+        return call(name, (x, *args), kwargs)
+    made = found(x, *args, **_words(kwargs))
+    return list(made) if isinstance(made, _C.Size) or (type(made) is tuple and name in LISTS) else made
 
 
 def operator_of(name: str):
