@@ -27,7 +27,8 @@ static void release(ctc *w) {
 static double exp_of(double x) { return x == 0 ? 1 : x == -INFINITY ? 0 : exp(x); }
 
 static double sum_logs(double a, double b, double c) {
-    double top = fmax(a, fmax(b, c));
+    double top = a > b ? a : b;
+    top = top > c ? top : c; /* not a number: what is summed is none either */
     if (top == -INFINITY) return top;
     double sum = exp_of(a - top) + exp_of(b - top) + exp_of(c - top);
     return sum == 1 ? top : log(sum) + top;

@@ -214,14 +214,36 @@ nx_status nx__bernoulli_fill(nx_run *run, nx_array *self, double p, nx_generator
     return fill_in_order(run, self, generator, fill_bernoulli, &all);
 }
 
+/* Uniform numbers, and what is made of them where they go. */
+typedef struct exponentials { nx_dtype dtype; double over; const double *x; char *to; int64_t step; } exponentials;
+enum { LOGARITHM = 128 }; /* what one costs */
+
+static nx_status make_exponential(void *arg, int64_t begin, int64_t end) {
+    const exponentials *p = arg;
+    double x[DRAWS];
+    float singles[DRAWS];
+    for (int64_t at = begin, count; at < end; at += count) {
+        count = nx_least(end - at, DRAWS);
+        for (int64_t i = 0; i < count; i++) x[i] = p->over * log1p(-p->x[at + i]);
+        for (int64_t i = 0; i < count; i++) singles[i] = (float)x[i]; /* to the half types by way of float32, as PyTorch does */
+        char *to = p->to + at * p->step;
+        if (p->dtype == NX_F64) nx_cast(NX_F64, to, p->step, NX_F64, (const char *)x, sizeof *x, count);
+        else nx_cast(p->dtype, to, p->step, NX_F32, (const char *)singles, sizeof *singles, count);
+    }
+    return NX_OK;
+}
+
+/* What is drawn comes in order; the logarithms are made by several threads. */
 static void fill_exponential(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     const draws *p = arg;
-    for (int64_t i = 0; i < n; i++) {
-        double x = -1 / p->low * log1p(-nx__uniform_53(p->g));
-        if (p->dtype != NX_F64) { /* to the half types by way of float32, as PyTorch does */
-            float single = (float)x;
-            nx_cast(p->dtype, ptrs[0] + i * steps[0], 0, NX_F32, (const char *)&single, 0, 1);
-        } else nx_cast(NX_F64, ptrs[0] + i * steps[0], 0, NX_F64, (const char *)&x, 0, 1);
+    double x[16 * DRAWS];
+    for (int64_t at = 0, count; at < n; at += count) {
+        count = nx_least(n - at, NX_COUNT(x));
+        for (int64_t i = 0; i < count; i += DRAWS) draw_53(p->g, x + i, nx_least(count - i, DRAWS));
+        exponentials made = {p->dtype, -1 / p->low, x, ptrs[0] + at * steps[0], steps[0]};
+        nx_status status = nx_parallel(count, nx_grain(LOGARITHM), make_exponential, &made);
+        assert(status == NX_OK); /* make_exponential cannot fail */
+        (void)status;
     }
 }
 
@@ -320,12 +342,17 @@ static nx_status fail_probability(const nx_run *run, const draw *d, double x) {
 }
 
 static nx_status check_row(const nx_run *run, const draw *d, const double *x) {
-    double sum = 0;
+    uint64_t odd = 0, any = 0; /* by the bits: one has a sign or no finite exponent; one is not 0 */
     for (int64_t i = 0; i < d->n; i++) {
-        if (!(x[i] >= 0 && x[i] < INFINITY)) return fail_probability(run, d, x[i]);
-        sum += x[i];
+        uint64_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        odd |= bits | (bits + (UINT64_C(1) << 52));
+        any |= bits << 1;
     }
-    if (sum > 0) return NX_OK;
+    for (int64_t i = 0; odd >> 63 && i < d->n; i++) {
+        if (!(x[i] >= 0 && x[i] < INFINITY)) return fail_probability(run, d, x[i]);
+    }
+    if (any) return NX_OK;
     return nx_fail(NX_RUNTIME, "%s: invalid multinomial distribution (sum of probabilities <= 0)", nx_op_name(run->op));
 }
 

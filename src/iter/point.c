@@ -55,10 +55,10 @@ static inline void cast_constants(const nx_point *point, const nx_value *in, nx_
     static void find_zero_##bits(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {        \
         const uint##bits##_t *x = (const uint##bits##_t *)ptrs[0];                                       \
         const int64_t step = steps[0] / (int64_t)sizeof *x;                                              \
-        bool found = false;                                                                              \
-        if (step == 1) for (int64_t i = 0; i < n; i++) found |= x[i] == 0;                               \
-        else for (int64_t i = 0; i < n; i++) found |= x[i * step] == 0;                                  \
-        *(bool *)arg |= found;                                                                           \
+        uint##bits##_t found = 0; /* its highest bit: less 1 a number gets it that had it not */         \
+        if (step == 1) for (int64_t i = 0; i < n; i++) found |= (uint##bits##_t)((x[i] - 1) & ~x[i]);    \
+        else for (int64_t i = 0; i < n; i++) found |= (uint##bits##_t)((x[i * step] - 1) & ~x[i * step]); \
+        if (found >> (bits - 1)) atomic_store_explicit((_Atomic bool *)arg, true, memory_order_relaxed); \
     }
 DEFINE_FIND(8)
 DEFINE_FIND(16)
@@ -66,14 +66,15 @@ DEFINE_FIND(32)
 DEFINE_FIND(64)
 
 static nx_status check_divisor(const nx_run *run, const nx_value *by) {
-    bool found = false;
+    _Atomic bool found = false;
     if (by->tag == NX_TAG_TENSOR) {
         static nx_walk_fn *const finds[9] = {[1] = find_zero_8, [2] = find_zero_16, [4] = find_zero_32, [8] = find_zero_64};
         nx_walk walk;
         nx_walk_start(&walk, by->array->ndim, by->array->sizes);
         nx_walk_add(&walk, by->array);
         nx_walk_merge(&walk);
-        nx_walk_run(&walk, finds[nx_dtype_bytes((nx_dtype)by->array->dtype)], &found);
+        const int64_t bytes = (int64_t)nx_dtype_bytes((nx_dtype)by->array->dtype);
+        nx_walk_spread(&walk, bytes, finds[bytes], &found);
     } else found = by->i == 0; /* a float would have made it a division of floats */
     if (!found) return NX_OK;
     return nx_fail(NX_RUNTIME, "%s: ZeroDivisionError: an integer is divided by 0", nx_op_name(run->op));

@@ -435,3 +435,25 @@ def test_clipping_is_captured():
     tensors = [nt.full((2, 2), 4.0), nt.full((3,), -2.0)]
     known = nt.compile(nt.nn.utils.get_total_norm, fullgraph=True)(tensors)
     assert known.item() == pytest.approx(76**0.5)
+
+
+@pytest.mark.parametrize("odd", (float("nan"), -0.0, 0.0, 1.0, -1e-40, 1 + 2**-23, float("inf"), -1.0))
+def test_what_is_no_probability(odd):
+    """Zeros of both signs pass; NaN and what is outside of the range is refused as PyTorch does."""
+
+    def entropy(module):
+        x = module.tensor([0.25] * 9 + [odd] + [0.5] * 3)
+        return module.nn.functional.binary_cross_entropy(x, module.full((13,), 0.75), reduction="none").tolist()
+
+    def drawn(module):
+        module.manual_seed(0)
+        return module.multinomial(module.tensor([0.25] * 9 + [odd] + [0.5] * 3), 5, True).tolist()
+
+    for call in (entropy, drawn):
+        try:
+            expected = call(torch)
+        except RuntimeError:
+            with pytest.raises(RuntimeError):
+                call(nt)
+        else:
+            assert call(nt) == pytest.approx(expected, nan_ok=True, rel=1e-6)

@@ -30,3 +30,17 @@ def test_fmod_is_exact(name: str, dtype: type, number: bool) -> None:
     got = torch.fmod(torch.from_numpy(a), float(b[0]) if number else torch.from_numpy(b)).numpy()
     assert np.array_equal(got, expected, equal_nan=True)
     assert np.array_equal(np.signbit(got), np.signbit(expected))
+
+
+@pytest.mark.parametrize("dtype", (np.uint8, np.int8, np.int16, np.int32, np.int64))
+@pytest.mark.parametrize("step", (1, 2))
+def test_one_zero_among_many_divisors_is_found(dtype: type, step: int) -> None:
+    n = 600_001
+    by = np.resize(np.array([1, np.iinfo(dtype).max, np.iinfo(dtype).min or 7, 3], dtype), n)
+    x = torch.ones(n // step + n % step * (step > 1), dtype=torch.from_numpy(by).dtype)
+    assert (x // torch.from_numpy(by)[::step]).shape == x.shape
+    for place in (0, n // step // 2 * step, n - 1):
+        zero = by.copy()
+        zero[place] = 0
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            x // torch.from_numpy(zero)[::step]

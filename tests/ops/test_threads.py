@@ -200,6 +200,8 @@ BIG: dict[str, Callable[[], Any]] = {
     "attention": lambda: gradients(
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *[randn(2, 6, 200, 32) for _ in "qkv"]
     ),
+    "exponential": lambda: [nt.empty(70_001).exponential_(2.0), nt.empty(70_001).to(nt.float16).exponential_()],
+    "counted": lambda: nt.bincount(index(700, 500_001)),
     "divided": lambda: [index(99, 500_001) // index(9, 500_001).add(1), randn(500_001).fmod(0.7)],
 }
 
