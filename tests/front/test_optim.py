@@ -397,3 +397,14 @@ def test_betas_that_are_tensors(name):
                 _ends(m, name, wrong)
             said.append(str(error.value))
         assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("name", ["Muon", "SparseAdam"])
+def test_wrong_rates_of_the_others(name):
+    for wrong in (lambda m: m.tensor([0.1, 0.2]), lambda m: m.tensor(-0.5), lambda m: -0.5):
+        said = []
+        for m in (nt, torch):
+            with pytest.raises(ValueError) as error:  # noqa: PT011
+                getattr(m.optim, name)([m.nn.Parameter(m.ones(2, 3))], lr=wrong(m))
+            said.append(str(error.value))
+        assert said[0] == said[1]

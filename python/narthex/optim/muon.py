@@ -28,7 +28,7 @@ class Muon(EachParameter):
         ns_coefficients: tuple = (3.4445, -4.775, 2.0315), eps: float = 1e-7, ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:  # fmt: skip
-        check_lr(lr)
+        check_lr(lr, "Learning rate should be >= 0 but is")
         if not 0.0 <= lr:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
         check_range("momentum", momentum)

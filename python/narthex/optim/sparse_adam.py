@@ -2,6 +2,7 @@
 
 from .. import _C
 from .each import EachParameter, check_betas, zeros
+from .optimizer import check_options
 
 
 class SparseAdam(EachParameter):
@@ -10,6 +11,7 @@ class SparseAdam(EachParameter):
     takes_sparse = True
 
     def __init__(self, params, lr=1e-3, betas: tuple = (0.9, 0.999), eps: float = 1e-8, maximize: bool = False) -> None:
+        check_options(lr)
         if not 0.0 < lr:
             raise ValueError(f"Invalid learning rate: {lr}")
         if not 0.0 < eps:
