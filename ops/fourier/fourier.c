@@ -1,8 +1,9 @@
 /* Kernels of fourier.op: transforms along one dimension after the other. In: arrays whose sizes the shape rules made; out:
- * results filled. Lines are brought side by side into memory of their own, transformed (fourier_rows.c) and put where they
- * belong, blocks of lines by thread; what a block holds follows from the sizes alone, so the bits do not depend on the number
- * of threads. Real lines of an even length are complex lines of half of it. Where there are few lines, and a block would be
- * mostly empty, one is rows and columns that are transformed one after the other. Next: fourier_plan.h. */
+ * results filled. Lines whose numbers are neighbours go alone where their length is whole vectors. Others are brought side by
+ * side into memory of their own, transformed (fourier_rows.c) and put where they belong, blocks of lines by thread; what a block
+ * holds follows from the sizes alone, so the bits do not depend on the number of threads. Real lines of an even length are
+ * complex lines of half of it. Where there are few lines, and a block would be mostly empty, one is rows and columns that are
+ * transformed one after the other. Next: fourier_plan.h. */
 #include "fourier_plan.h"
 #include "gen/kernels.h"
 
@@ -22,6 +23,8 @@ typedef struct pass {
 } pass;
 
 static bool is_complex(const nx_array *a) { return a->dtype == NX_C64 || a->dtype == NX_C128; }
+/* Whether the numbers of a line are neighbours in both. */
+static bool lies_along(const nx_array *from, const nx_array *to, int dim) { return from->strides[dim] == 1 && to->strides[dim] == 1; }
 static bool is_double(const nx_array *a) { return a->dtype == NX_F64 || a->dtype == NX_C128; }
 
 /* The first element of line number `nth` in `a`: lines are counted row by row over the other dimensions. */
@@ -46,11 +49,11 @@ static nx__fourier_side side_of(const nx_array *a, const pass *all, bool halved,
     return side;
 }
 
-/* Rows behind the first half of n: the conjugates in reverse order. */
-static void fill_mirrored(const nx__fourier *f, int64_t n, char *re, char *im) {
-    int64_t lanes = nx__fourier_lanes(f->wide);
+/* Rows behind the first half of n, `lanes` numbers each: the conjugates in reverse order. */
+static void fill_mirrored(const nx__fourier *f, int64_t n, int64_t lanes, char *re, char *im) {
+    int64_t bytes = lanes * (int64_t)(f->wide ? sizeof(double) : sizeof(float));
     for (int64_t k = n / 2 + 1; k < n; k++) {
-        memcpy(re + k * NX__FOURIER_BYTES, re + (n - k) * NX__FOURIER_BYTES, NX__FOURIER_BYTES);
+        memcpy(re + k * bytes, re + (n - k) * bytes, (size_t)bytes);
         for (int64_t j = 0; j < lanes; j++) {
             if (f->wide) ((double *)(void *)im)[k * lanes + j] = -((double *)(void *)im)[(n - k) * lanes + j];
             else ((float *)(void *)im)[k * lanes + j] = -((float *)(void *)im)[(n - k) * lanes + j];
@@ -84,10 +87,10 @@ static void transform_block(const pass *all, const nx__fourier_side *from, char 
         f->fns->pack(n, f->half_re, f->half_im, re, im);
     } else if (real_to) {
         memset(im, 0, NX__FOURIER_BYTES);
-        fill_mirrored(f, n, re, im);
+        fill_mirrored(f, n, nx__fourier_lanes(f->wide), re, im);
     }
-    if (all->backward) nx__fourier_run(f, im, re, more, &found[1], &found[0]);
-    else nx__fourier_run(f, re, im, more, &found[0], &found[1]);
+    if (all->backward) nx__fourier_run(f, false, im, re, more, &found[1], &found[0]);
+    else nx__fourier_run(f, false, re, im, more, &found[0], &found[1]);
     if (real_from && f->half_re) f->fns->unpack(n, f->half_re, f->half_im, found[0], found[1]);
 }
 
@@ -98,7 +101,7 @@ static nx_status run_blocks(void *arg, int64_t begin, int64_t end) {
     int lanes = (int)nx__fourier_lanes(f->wide);
     int64_t there = all->to->sizes[all->dim], n = halved ? 2 * f->n : f->n, rows = is_complex(all->to) ? there : f->n;
     int64_t n_low = all->turned ? (int64_t)sqrt((double)f->n) + 1 : 0;
-    size_t part = nx__fourier_part_bytes(f);
+    size_t part = nx__fourier_part_bytes(f, false);
     size_t bytes = 4 * part + (size_t)(4 * n_low * lanes) * sizeof(double);
     char *memory = nx_room_new(bytes);
     if (memory == NULL) return nx_fail_memory(bytes);
@@ -109,8 +112,36 @@ static nx_status run_blocks(void *arg, int64_t begin, int64_t end) {
         transform_block(all, &from, memory, memory + part, memory + 2 * part, found);
         if (all->turned)
             turn(all, block * lanes, (double *)(void *)(memory + 4 * part), n_low, found[all->backward], found[!all->backward]);
-        if (is_complex(all->to) && halved && there > f->n + 1) fill_mirrored(f, n, found[0], found[1]);
+        if (is_complex(all->to) && halved && there > f->n + 1) fill_mirrored(f, n, lanes, found[0], found[1]);
         f->fns->take(&to, rows, all->scale, found[0], found[1]);
+    }
+    nx_room_free(memory);
+    return NX_OK;
+}
+
+/* The same, line by line. */
+static nx_status run_alone(void *arg, int64_t begin, int64_t end) {
+    const pass *all = arg;
+    const nx__fourier *f = all->fourier;
+    bool real_from = !is_complex(all->from), real_to = !is_complex(all->to);
+    int64_t n_from = real_from ? f->n : all->from->sizes[all->dim], n_to = real_to ? f->n : all->to->sizes[all->dim];
+    size_t part = nx__fourier_part_bytes(f, true);
+    char *memory = nx_room_new(6 * part);
+    if (memory == NULL) return nx_fail_memory(6 * part);
+    char *re = memory, *im = re + part, *more = im + part, *halves_re = more + 2 * part, *halves_im = halves_re + part;
+    for (int64_t line = begin; line < end; line++) {
+        void *found[2];
+        f->fns->bring_line(line_at(all->from, all, line), n_from, real_to ? halves_re : re, real_to ? halves_im : im);
+        if (real_to) f->fns->pack_line(f->n, f->half_re, f->half_im, halves_re, halves_im, re, im);
+        if (all->backward) nx__fourier_run(f, true, im, re, more, &found[1], &found[0]);
+        else nx__fourier_run(f, true, re, im, more, &found[0], &found[1]);
+        if (real_from) {
+            f->fns->unpack_line(f->n, f->half_re, f->half_im, found[0], found[1], halves_re, halves_im);
+            if (n_to > f->n + 1) fill_mirrored(f, 2 * f->n, 1, halves_re, halves_im);
+        }
+        void *to = line_at(all->to, all, line);
+        if (real_from) f->fns->take_line(to, n_to, all->scale, halves_re, halves_im);
+        else f->fns->take_line(to, n_to, all->scale, found[0], found[1]);
     }
     nx_room_free(memory);
     return NX_OK;
@@ -123,13 +154,16 @@ static nx_status transform_lines(const nx_array *from, const nx_array *to, int d
     nx__fourier fourier;
     NX_TRY(nx__fourier_new(halved ? n / 2 : n, is_double(from) && is_double(to), halved, &fourier));
     pass all = {from, to, dim, &fourier, backward, scale, to->numel / to->sizes[dim], turned};
-    int64_t lanes = nx__fourier_lanes(fourier.wide), cost = fourier.cost * lanes, n_blocks = (all.n_lines + lanes - 1) / lanes;
+    bool alone = fourier.along && !turned && lies_along(from, to, dim) && halved == (is_complex(from) != is_complex(to));
+    int64_t lanes = alone ? 1 : nx__fourier_lanes(fourier.wide), cost = fourier.cost * lanes;
+    int64_t n_blocks = (all.n_lines + lanes - 1) / lanes;
+    nx_parallel_fn *run = alone ? run_alone : run_blocks;
     nx_status status;
     if (n_blocks > 1) {
-        status = nx_parallel(n_blocks, nx_grain(cost), run_blocks, &all);
+        status = nx_parallel(n_blocks, nx_grain(cost), run, &all);
     } else {
         void *token = nx_long_begin(cost);
-        status = run_blocks(&all, 0, 1);
+        status = run(&all, 0, 1);
         if (token) nx_block_end(token);
     }
     nx__fourier_free(&fourier);
@@ -185,9 +219,10 @@ static nx_status transform_split(const nx_array *from, const nx_array *to, int d
 }
 
 /* Into how many rows the lines of n complex numbers are split, or 0. */
-static int64_t rows_of(const nx_array *to, int64_t n_lines, int64_t n, int64_t *columns) {
-    int64_t lanes = nx__fourier_lanes(is_double(to));
-    if (to->ndim == NX_MAX_DIMS || !(n >= LONG || (n >= SPLIT && 2 * n_lines <= lanes))) return 0;
+static int64_t rows_of(const nx_array *from, const nx_array *to, int dim, int64_t n, int64_t *columns) {
+    int64_t lanes = nx__fourier_lanes(is_double(to)), n_lines = to->numel / to->sizes[dim];
+    bool few = n >= SPLIT && 2 * n_lines <= lanes && !(lies_along(from, to, dim) && nx__fourier_along(n, is_double(to)));
+    if (to->ndim == NX_MAX_DIMS || !(n >= LONG || few)) return 0;
     return nx__fourier_split(n, is_double(to), lanes, columns);
 }
 
@@ -284,8 +319,8 @@ static nx_status transform(const nx_array *from, const nx_array *to, int64_t dim
     int dim = (int)dim_;
     if (to->numel == 0) return NX_OK;
     bool real_from = !is_complex(from), real_to = !is_complex(to);
-    int64_t columns = 0, n_lines = to->numel / to->sizes[dim];
-    int64_t rows = real_from || real_to ? (n % 2 == 0 ? rows_of(to, n_lines, n / 2, &columns) : 0) : rows_of(to, n_lines, n, &columns);
+    int64_t columns = 0, complex_n = !(real_from || real_to) ? n : n % 2 == 0 ? n / 2 : 0;
+    int64_t rows = rows_of(from, to, dim, complex_n, &columns);
     if (rows == 0) return transform_lines(from, to, dim, n, backward, scale, 0);
     if (real_from && pairs(from, dim)) return split_real(from, to, dim, rows, columns, scale);
     if (real_to && pairs(to, dim)) return split_to_real(from, to, dim, rows, columns, scale);

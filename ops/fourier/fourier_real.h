@@ -1,5 +1,15 @@
 /* Blocks of lines whose parts are of type `real`: fourier_rows.c includes this file for float and for double. A vector is
- * what the level holds; a row, an element of all lines, is PIECES of them. */
+ * what the level holds; a row, an element of all lines, is PIECES of them. The macros stay for fourier_line.h. */
+#undef OF
+#undef OF_
+#undef OF__
+#undef wide
+#undef PIECES
+#undef STAGE
+#undef TURN
+#undef SUM
+#undef DIFFERENCE
+#undef TURNED_DIFFERENCE
 #define OF(name) OF_(name, real)
 #define OF_(name, type) OF__(name, type)
 #define OF__(name, type) name##_of_##type
@@ -154,13 +164,15 @@ static void OF(radix_any)(const wide *restrict re, const wide *restrict im, wide
 }
 #undef READ
 
-static bool OF(run)(const nx__fourier_plan *plan, void *re_, void *im_, void *re2_, void *im2_) {
+/* From stage `stage` on, before which the product of the radices is `before`, in memory s vectors. */
+static void OF(stages)(const nx__fourier_plan *plan, int stage, int64_t before, int64_t s, void *re_, void *im_, void *re2_,
+                       void *im2_) {
     const real *root_re = plan->root_re, *root_im = plan->root_im;
     wide *re = re_, *im = im_, *re2 = re2_, *im2 = im2_;
-    int64_t n = plan->n, before = 1;
-    for (int stage = 0; stage < plan->n_stages; stage++) {
+    int64_t n = plan->n;
+    for (; stage < plan->n_stages; stage++) {
         int r = plan->radix[stage];
-        int64_t m = n / before / r, s = before * PIECES;
+        int64_t m = n / before / r;
         real cr[NX__FOURIER_PRIME], ci[NX__FOURIER_PRIME], wr[NX__FOURIER_PRIME], wi[NX__FOURIER_PRIME];
         for (int j = 0; j < r; j++) {
             cr[j] = root_re[j * (n / r)];
@@ -189,12 +201,17 @@ static bool OF(run)(const nx__fourier_plan *plan, void *re_, void *im_, void *re
 #undef CASE
         }
         before *= r;
+        s *= r;
         wide *other_re = re, *other_im = im;
         re = re2;
         im = im2;
         re2 = other_re;
         im2 = other_im;
     }
+}
+
+static bool OF(run)(const nx__fourier_plan *plan, void *re, void *im, void *re2, void *im2) {
+    OF(stages)(plan, 0, 1, PIECES, re, im, re2, im2);
     return plan->n_stages % 2 == 1;
 }
 
@@ -263,14 +280,3 @@ static void OF(turn)(int64_t n, int64_t n_low, const double *power, const double
         }
     }
 }
-
-#undef OF
-#undef OF_
-#undef OF__
-#undef wide
-#undef PIECES
-#undef STAGE
-#undef TURN
-#undef SUM
-#undef DIFFERENCE
-#undef TURNED_DIFFERENCE

@@ -71,15 +71,32 @@ static int64_t take_lines_widened(const nx__fourier_side *to, int64_t count, dou
     return 0;
 }
 
+#define EVEN_2 0, 2
+#define ODD_2 1, 3
+#define REVERSED_2 1, 0
+#define EVEN_4 0, 2, 4, 6
+#define ODD_4 1, 3, 5, 7
+#define REVERSED_4 3, 2, 1, 0
+#define EVEN_8 0, 2, 4, 6, 8, 10, 12, 14
+#define ODD_8 1, 3, 5, 7, 9, 11, 13, 15
+#define REVERSED_8 7, 6, 5, 4, 3, 2, 1, 0
+#define EVEN_16 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD_16 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31
+#define REVERSED_16 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0
 #define real float
+#define ALONG NX_LANES
 #include "fourier_real.h"
+#include "fourier_line.h"
+#undef ALONG
 #define element float
 #define NAME(name) name##_float
 #include "fourier_moves.h"
 #undef NAME
 #undef real
 #define real double
+#define ALONG NX_PASTE(HALVED, NX_LANES)
 #include "fourier_real.h"
+#include "fourier_line.h"
 #define NAME(name) name##_widened
 #include "fourier_moves.h"
 #undef NAME
@@ -89,7 +106,12 @@ static int64_t take_lines_widened(const nx__fourier_side *to, int64_t count, dou
 #include "fourier_moves.h"
 
 #define FNS(name, type)                                                                                                  \
-    {bring_##name, take_##name, run_of_##type, unpack_of_##type, pack_of_##type, multiply_of_##type, turn_of_##type}
+    {bring_##name, take_##name, run_of_##type, unpack_of_##type, pack_of_##type, multiply_of_##type, turn_of_##type, LINES_OF_##name}
+#define LINES(n, type)                                                                                                   \
+    n, bring_line_of_##type, take_line_of_##type, run_line_of_##type, unpack_line_of_##type, pack_line_of_##type, multiply_line_of_##type
+#define LINES_OF_float LINES(NX_LANES > 8 ? 0 : NX_LANES, float) /* the first stage leaves 8 numbers side by side */
+#define LINES_OF_widened 0
+#define LINES_OF_double LINES(NX_PASTE(HALVED, NX_LANES), double)
 const nx__fourier_rows NX_AT_LEVEL(nx__fourier_rows) = {
     .of = {[NX__FOURIER_NARROW] = FNS(float, float),
            [NX__FOURIER_WIDENED] = FNS(widened, double),

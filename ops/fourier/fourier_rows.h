@@ -1,6 +1,7 @@
 /* The discrete Fourier transform of a block of lines, at each instruction-set level: fourier_rows.c. The lines of a block
  * stand side by side, 64 bytes of them: element k of line j at [k * lanes + j], real and imaginary parts apart, where `lanes`
- * is nx__fourier_lanes(). A plan knows one length. */
+ * is nx__fourier_lanes(). A line whose numbers are neighbours in memory can also be transformed alone, in vectors along it,
+ * which stays in the first-level cache. A plan knows one length. */
 #ifndef NX_FOURIER_ROWS_H
 #define NX_FOURIER_ROWS_H
 
@@ -17,6 +18,7 @@ typedef struct nx__fourier_plan {
     int64_t n;
     int n_stages, radix[NX__FOURIER_STAGES];
     const void *root_re, *root_im; /* n of them, of the parts' type */
+    const void *along_re, *along_im; /* root[p * j] at [(j - 1) * n/8 + p], p < n/8, 1 <= j < 8; NULL: no line goes alone */
 } nx__fourier_plan;
 
 /* Where the lines of a block lie in an array: element k of line j is the number at line[j] + k * step, its imaginary part
@@ -41,6 +43,15 @@ typedef struct nx__fourier_fns {
     /* Number k times root[k] for all lines, and times power[k / short][lane] low[k % short][lane]. */
     void (*multiply)(int64_t n, const void *root_re, const void *root_im, void *re, void *im);
     void (*turn)(int64_t n, int64_t n_low, const double *power, const double *low, void *re, void *im);
+    /* The same of one line alone, whose numbers, of the parts' type, are neighbours; unpack and pack, of h >= 16, give their
+     * results in (re2, im2). Parts are aligned as blocks are and have room for h + 1 numbers. */
+    int along; /* numbers in a vector; 0: there is none of these. The first radix is 8, n a multiple of 8 vectors. */
+    void (*bring_line)(const void *from, int64_t n, void *re, void *im);
+    void (*take_line)(void *to, int64_t n, double scale, const void *re, const void *im);
+    bool (*run_line)(const nx__fourier_plan *plan, void *re, void *im, void *re2, void *im2);
+    void (*unpack_line)(int64_t h, const void *root_re, const void *root_im, void *re, void *im, void *re2, void *im2);
+    void (*pack_line)(int64_t h, const void *root_re, const void *root_im, void *re, void *im, void *re2, void *im2);
+    void (*multiply_line)(int64_t n, const void *by_re, const void *by_im, void *re, void *im);
 } nx__fourier_fns;
 /* Of float, of float in double, of double. */
 enum { NX__FOURIER_NARROW, NX__FOURIER_WIDENED, NX__FOURIER_WIDE, NX__FOURIER_KINDS };

@@ -63,7 +63,7 @@ def test_a_long_line_and_a_line_of_large_numbers() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
 @pytest.mark.parametrize("lines", [1, 3, 16, 20])
-@pytest.mark.parametrize("length", [256, 360, 511, 1022, 4096, 20000])
+@pytest.mark.parametrize("length", [256, 360, 499, 511, 998, 1022, 1152, 4096, 20000])
 def test_few_lines_and_many(length: int, lines: int, dtype: torch.dtype) -> None:
     """Blocks of lines and lines that are split, along either dimension; two real numbers make a complex one."""
     x = given(lines, length, dtype=torch.complex128).to(dtype)
@@ -75,6 +75,7 @@ def test_few_lines_and_many(length: int, lines: int, dtype: torch.dtype) -> None
             (nt.fft.rfft(over(turned(real)), dim=dim), torch.fft.rfft(real.double())),
             (nt.fft.fft(over(turned(real)), dim=dim), torch.fft.fft(real.double())),
             (nt.fft.irfft(over(turned(x)), length, dim=dim), torch.fft.irfft(x.to(torch.complex128), length)),
+            (nt.fft.ihfft(over(turned(real)), dim=dim), torch.fft.ihfft(real.double())),
         ):
             error = (turned(back(found)) if dim == 0 else back(found)) - expected
             digits = 8 if dtype == torch.complex64 else 300  # PyTorch's own error where primes are large
@@ -88,7 +89,19 @@ def test_lines_do_not_meet() -> None:
     assert found[7].isnan().all() and not found[:7].isnan().any() and not found[8:].isnan().any()
 
 
-@pytest.mark.parametrize("size, dim", [((300, 64), 1), ((64, 300), 0), ((50, 37), 1), ((6, 10000), 1), ((2, 4096), 1)])
+@pytest.mark.parametrize("length", [149, 499, 1018, 4093])
+def test_large_primes_in_single_precision(length: int) -> None:
+    """As a convolution in float32: no further off than PyTorch's, whose errors are of the same kind."""
+    x = given(40, length, dtype=torch.complex128)
+    exact, low = torch.fft.fft(x), x.to(torch.complex64)
+    far = [(found - exact).abs().square().mean() for found in (back(nt.fft.fft(over(low))), torch.fft.fft(low))]
+    assert far[0] <= 1.2 * far[1]
+
+
+@pytest.mark.parametrize(
+    "size, dim",
+    [((300, 64), 1), ((64, 300), 0), ((50, 37), 1), ((6, 10000), 1), ((2, 4096), 1), ((300, 499), 1), ((300, 256), 1)],
+)
 def test_the_same_bits_for_any_number_of_threads(size: tuple[int, int], dim: int) -> None:
     x, found, before = over(given(*size, dtype=torch.float32)), [], nt.get_num_threads()
     try:
