@@ -239,6 +239,40 @@ def programs(torch):
             loss = loss + F.binary_cross_entropy_with_logits(y, torch.sigmoid(x))
             return z, pooled, F.conv2d(image, torch.ones(1, 3, 3, 3), padding=1), loss, torch.einsum("ij,kj->ik", x, y)
 
+    class Rest(Branches):
+        """Static methods, keywords alone, a scripted module inside, layers of other kinds."""
+
+        def __init__(self):
+            super().__init__()
+            self.inner, self.act = torch.jit.script(nn.Linear(4, 4)), torch.tanh
+            self.norm = nn.BatchNorm1d(4, momentum=None)
+            self.image = nn.Sequential(
+                nn.ZeroPad2d(1), nn.ConvTranspose2d(3, 2, 2, stride=2), nn.InstanceNorm2d(2),
+                nn.Upsample(scale_factor=2),
+                nn.Upsample(size=(9, 9), mode="bilinear", align_corners=True), nn.ReflectionPad2d(1), nn.PReLU(),
+            )  # fmt: skip
+
+        @staticmethod
+        def scaled(x, n: int):
+            return x * n
+
+        def widest(self, x, *, low: bool):
+            return x.min().item() if low else x.abs().max().item()
+
+        def forward(self, x, image):
+            y = self.act(self.inner(x)) * self.limit + self.norm(x)
+            y = self.scaled(y, 2) + self.widest(x, low=False) + F.interpolate(image, size=(2, 4)).sum((0, 1))
+            y[:, 0] += x[:, 1]
+            values, places = torch.topk(y, 2, dim=1)
+            parts = y.split(1, dim=0)
+            for part in parts:
+                y = y + F.normalize(part, dim=1)
+            named: Dict[str, int] = {}
+            named["a"] = 1
+            if "a" in named and "b" not in named:
+                y = y.type(torch.float64) + named["a"]
+            return y, values, places, self.image(image), F.softsign(x.T)
+
     grid = torch.arange(8.0).view(2, 4) / 4
     image = torch.arange(2 * 3 * 8 * 8.0).view(2, 3, 8, 8).sin()
     return types.SimpleNamespace(
@@ -251,6 +285,7 @@ def programs(torch):
         convolutions=(Convolutions, [(image,)]),
         cells=(Cells, [(image[0],), (image[0][:2, :, :4].contiguous(), (torch.ones(2, 6), torch.zeros(2, 6)))]),
         block=(Block, [(torch.arange(8).view(2, 4),)]),
+        rest=(Rest, [(grid, image)]),
         functions=(Functions, [(grid, grid.repeat(2, 1), image)]),
     )
 
@@ -375,6 +410,8 @@ def test_a_function_stays_python() -> None:
     assert copy.deepcopy(scripted) is scripted and pickle.loads(pickle.dumps(scripted)) is scripted
     assert scripted.code.startswith("def scripted(x: Tensor, k: int=3):")
     same(torch.jit.load(archive(scripted))(torch.arange(3.0), 1), nt.arange(3.0))
+    traced = nt.jit.trace(lambda x: scripted(x) + 1, nt.ones(3))
+    same(traced(x), x * 3 + 1)
     compiled = nt.compile(lambda x: scripted(x) + 1, fullgraph=True)
     same(compiled(x), x * 3 + 1)
     same(nt.vmap(scripted)(x), x * 3)
@@ -393,6 +430,30 @@ def test_numbers_and_texts_around_are_constants() -> None:
     assert "HOW" not in script.code and "[1, 2, 3][1]" in script.code
     same(script(x), Globals()(x))
     same(torch.jit.load(archive(script))(torch.arange(4.0)), Globals()(x))
+
+
+class Doubled(nt.nn.Linear):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+class Fourfold(Doubled):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+def test_super_is_written_under_a_name_of_its_own() -> None:
+    module, x = Fourfold(3, 2), nt.ones(2, 3)
+    script = nt.jit.script(module)
+    same(script(x), module(x))
+    same(torch.jit.load(archive(script))(torch.ones(2, 3)), module(x))
+
+
+def test_compile_lets_a_script_be() -> None:
+    module, x = nt.jit.script(OURS.branches[0]()), OURS.branches[1][0][0]
+    for run in (nt.compile(module), nt.compile(lambda x: module(x) + 1)):
+        assert (run(x) - module(x)).abs().max().item() in (0, 1)
+    same(nt.jit.trace(nt.nn.Sequential(nt.jit.script(nt.nn.Linear(4, 2))), x)(x).shape, (2, 2))
 
 
 class Tries(nt.nn.Module):

@@ -16,6 +16,7 @@ import sys
 import zipfile
 
 from .. import _C, jit, nn, serialization
+from .._apart import disable
 from .._read_files import Part, Zip, names_of_script
 from .._read_pickle import read
 from ..autograd.grad_mode import enable_grad, no_grad
@@ -127,6 +128,7 @@ class ScriptModule(nn.Module, jit.RecursiveScriptModule):
     original_name = property(lambda self: self._code.name.rpartition(".")[2])
     _is_script = True
 
+    @disable  # a graph ends here: what runs is the reader's Python
     def forward(self, *args, **kwargs):
         """The forward of the code."""
         return self._code.method("forward")(self, *args, **kwargs)
@@ -137,7 +139,7 @@ class ScriptModule(nn.Module, jit.RecursiveScriptModule):
             return fields[name]
         code = self.__dict__.get("_code")
         if code is not None and name in code.methods:
-            return lambda *args, **kwargs: code.method(name)(self, *args, **kwargs)
+            return disable(lambda *args, **kwargs: code.method(name)(self, *args, **kwargs))
         return super().__getattr__(name)
 
     def __setattr__(self, name: str, value) -> None:

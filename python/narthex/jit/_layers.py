@@ -25,8 +25,6 @@ threshold = (lambda input, threshold, value, inplace=False:
 gelu = lambda input, approximate="none": torch.gelu(input, approximate=approximate)
 logsigmoid = lambda input: torch.log_sigmoid(input)
 softplus = lambda input, beta=1.0, threshold=20.0: torch.softplus(input, beta, threshold)
-softsign = lambda input: input / (torch.abs(input) + 1)
-tanhshrink = lambda input: input - torch.tanh(input)
 softshrink = lambda input, lambd=0.5: torch.softshrink(input, lambd)
 hardshrink = lambda input, lambd=0.5: torch.hardshrink(input, lambd)
 prelu = lambda input, weight: torch.prelu(input, weight)
@@ -88,8 +86,6 @@ instance_norm = (lambda input, running_mean=None, running_var=None, weight=None,
     torch.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False))
 embedding = (lambda input, weight, padding_idx=None: torch.embedding(weight, input,
     -1 if padding_idx is None else padding_idx))
-normalize = (lambda input, p=2.0, dim=1, eps=1e-12:
-    input / torch.expand_as(torch.clamp_min(torch.norm(input, p, [dim], True), eps), input))
 pad = lambda input, pad, mode="constant", value=None: torch.pad(input, pad, mode, value)
 one_hot = lambda tensor, num_classes=-1: torch.one_hot(tensor, num_classes)
 cosine_similarity = lambda x1, x2, dim=1, eps=1e-08: torch.cosine_similarity(x1, x2, dim, eps)
@@ -119,6 +115,38 @@ binary_cross_entropy_with_logits = (lambda input, target, weight=None, reduction
         0 if reduction == "none" else 1 if reduction == "mean" else 2))
 kl_div = (lambda input, target, reduction="mean", log_target=False:
     torch.kl_div(input, target, 0 if reduction == "none" else 1 if reduction == "mean" else 2, log_target=log_target))
+"""
+
+WRITTEN = """
+def softsign(input: Tensor) -> Tensor:
+    return input / (torch.abs(input) + 1)
+def tanhshrink(input: Tensor) -> Tensor:
+    return input - torch.tanh(input)
+def normalize(input: Tensor, p: float=2.0, dim: int=1, eps: float=1e-12) -> Tensor:
+    return input / torch.clamp_min(torch.norm(input, p, [dim], True), eps)
+def interpolate(input: Tensor, size: Optional[List[int]], scale_factor: Optional[List[float]], mode: str,
+                align_corners: bool) -> Tensor:
+    n = input.dim() - 2
+    if size is not None and len(size) == 1:
+        size = size * n
+    if scale_factor is not None and len(scale_factor) == 1:
+        scale_factor = scale_factor * n
+    if mode == "nearest":
+        if n == 1:
+            return torch.upsample_nearest1d(input, size, scale_factor)
+        if n == 2:
+            return torch.upsample_nearest2d(input, size, scale_factor)
+        return torch.upsample_nearest3d(input, size, scale_factor)
+    if mode == "linear":
+        return torch.upsample_linear1d(input, size, align_corners, scale_factor)
+    if mode == "bilinear":
+        return torch.upsample_bilinear2d(input, size, align_corners, scale_factor)
+    if mode == "bicubic":
+        return torch.upsample_bicubic2d(input, size, align_corners, scale_factor)
+    if mode == "trilinear":
+        return torch.upsample_trilinear3d(input, size, align_corners, scale_factor)
+    ops.prim.RaiseException("a script has no interpolate of this mode", "builtins.NotImplementedError")
+    raise AssertionError("")
 """
 
 METHODS = """
@@ -153,9 +181,13 @@ def ConvTranspose3d(self, input):
                               self.groups, self.dilation)
 def BatchNorm1d(self, input):
     if self.running_mean is None:
-        return torch.batch_norm(input, self.weight, self.bias, None, None, True, self.momentum, self.eps, False)
+        return torch.batch_norm(input, self.weight, self.bias, None, None, True, 0.0, self.eps, False)
     if self.training:
         self.num_batches_tracked.add_(1)
+    if self.momentum is None:
+        momentum = 1.0 / max(1, int(self.num_batches_tracked))
+        return torch.batch_norm(input, self.weight, self.bias, self.running_mean, self.running_var, self.training,
+                                momentum, self.eps, False)
     return torch.batch_norm(input, self.weight, self.bias, self.running_mean, self.running_var, self.training,
                             self.momentum, self.eps, False)
 def InstanceNorm1d(self, input):
@@ -237,6 +269,14 @@ def AdaptiveMaxPool1d(self, input):
     return F.adaptive_max_pool1d(input, self.output_size)
 def AdaptiveMaxPool2d(self, input):
     return F.adaptive_max_pool2d(input, self.output_size)
+def Upsample(self, input):
+    return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners)
+def ConstantPad2d(self, input):
+    return torch.pad(input, self.padding, "constant", self.value)
+def ReflectionPad2d(self, input):
+    return torch.pad(input, self.padding, "reflect")
+def ReplicationPad2d(self, input):
+    return torch.pad(input, self.padding, "replicate")
 def PixelShuffle(self, input):
     return torch.pixel_shuffle(input, self.upscale_factor)
 def CrossEntropyLoss(self, input, target):
@@ -283,7 +323,12 @@ def GRUCell(self, input, hx: Optional[Tensor]=None):
 SAME = {
     "BatchNorm2d": "BatchNorm1d", "BatchNorm3d": "BatchNorm1d", "InstanceNorm2d": "InstanceNorm1d",
     "InstanceNorm3d": "InstanceNorm1d", "Dropout1d": "Dropout2d", "Dropout3d": "Dropout2d", "ReLU6": "Hardtanh",
+    "ConstantPad1d": "ConstantPad2d", "ConstantPad3d": "ConstantPad2d", "ReflectionPad1d": "ReflectionPad2d",
+    "ReflectionPad3d": "ReflectionPad2d", "ReplicationPad1d": "ReplicationPad2d", "ZeroPad1d": "ConstantPad2d",
+    "ReplicationPad3d": "ReplicationPad2d", "ZeroPad2d": "ConstantPad2d", "ZeroPad3d": "ConstantPad2d",
+    "UpsamplingNearest2d": "Upsample", "UpsamplingBilinear2d": "Upsample", "NonDynamicallyQuantizableLinear": "Linear",
 }  # fmt: skip
 EXPRESSIONS = {one.targets[0].id: one.value for one in ast.parse(FUNCTIONS).body}
+HELPERS = {one.name: ast.unparse(one) + "\n" for one in ast.parse(WRITTEN).body}
 LAYERS = {one.name: one for one in ast.parse(METHODS).body}
 LAYERS |= {name: LAYERS[other] for name, other in SAME.items()}

@@ -21,7 +21,7 @@ from ..autograd.grad_mode import enable_grad, no_grad
 from ..nn import functional
 from ._archive import BUILTINS, ScriptModule
 from ._calls import FORMATS, NUMBERS, PLAIN, is_operator
-from ._layers import EXPRESSIONS, LAYERS
+from ._layers import EXPRESSIONS, HELPERS, LAYERS
 from ._trace import Made, _attributes, _reach
 
 UNKNOWN = object()  # what is known at run time alone
@@ -67,6 +67,13 @@ class Bound(typing.NamedTuple):
 
     held: Held
     name: str
+
+
+class Super(typing.NamedTuple):
+    """super() of a method that `owner` defines."""
+
+    held: Held
+    owner: type
 
 
 # ---- types and values -----------------------------------------------------------------------------------------------
@@ -157,6 +164,7 @@ class Part:
         if any(getattr(module, name) for name in ("_forward_hooks", "_forward_pre_hooks")):
             raise Unsupported(f"{type(module).__name__}, a module with hooks")
         self.module, self.methods, self.fields, self.kinds = module, {}, {}, {}
+        self.inherited = {}  # methods that are called by super(), by the names that they have here
         self.layer = layer_of(module)
         self.children = {
             name: script.part(child) for name, child in module._modules.items() if child is not None
@@ -241,10 +249,16 @@ class Script(Made):
         """Writes the methods that are wanted, and those that they want."""
         while self.queue:
             part, name = self.queue.pop()
-            if part.layer and name == "forward":
-                tree = copy.deepcopy(LAYERS[part.layer])
-                body = Body(self, tree, {"torch": _narthex(), "F": functional, "len": len}, part, None)
-                part.methods[name] = body.text("forward")
+            layer, function = part.layer if name == "forward" else "", part.inherited.get(name)
+            if isinstance(function, str):
+                layer, function = function, None
+            if layer:
+                tree = copy.deepcopy(LAYERS[layer])
+                body = Body(self, tree, {**vars(builtins), "torch": _narthex(), "F": functional}, part, None)
+                part.methods[name] = body.text(name)
+                continue
+            if function is not None:
+                part.methods[name] = self.written(function, name, part)
                 continue
             found = inspect.getattr_static(type(part.module), name)
             function = found.fget if isinstance(found, property) else found
@@ -292,6 +306,13 @@ class Script(Made):
         if not self.functions[id(function)][0]:
             raise Unsupported(f"{function.__name__}, which calls itself,")
         return self.functions[id(function)][0]
+
+    def helper(self, name: str) -> str:
+        """The whole name of a function of the library that is written as one."""
+        file = "code/__torch__/torch/nn/functional.py"
+        if HELPERS[name] not in self.sources.get(file, ""):
+            self.sources[file] = self.sources.get(file, "") + HELPERS[name]
+        return f"__torch__.torch.nn.functional.{name}"
 
     def context(self, kind) -> str:
         """The whole name of no_grad or enable_grad."""
@@ -458,9 +479,25 @@ class Body:
         owner = self.static(node.value)
         if isinstance(owner, Held):
             return self.attribute(owner, node.attr, node)
-        if inspect.ismodule(owner) or inspect.isclass(owner):
+        if isinstance(owner, Super):
+            return self.inherited(owner, node)
+        if inspect.ismodule(owner) or inspect.isclass(owner) or isinstance(owner, (_narthex().finfo, _narthex().iinfo)):
             return getattr(owner, node.attr, UNKNOWN)
         return UNKNOWN
+
+    def inherited(self, owner: Super, node):
+        """A method that super() finds, under a name of its own."""
+        part = owner.held.part
+        mro = type(part.module).__mro__
+        for cls in mro[mro.index(owner.owner) + 1 :]:
+            if node.attr in cls.__dict__ and cls is not nn.Module:
+                of_library = cls.__module__.startswith("narthex.")
+                if of_library and (node.attr != "forward" or cls.__name__ not in LAYERS):
+                    break
+                name = f"_{cls.__name__}_{node.attr}"
+                part.inherited[name] = cls.__name__ if of_library else cls.__dict__[node.attr]
+                return Bound(owner.held, name)
+        self.fail(f"super().{node.attr}", node)
 
     def static_Subscript(self, node):  # noqa: N802
         owner = self.static(node.value)
@@ -534,6 +571,11 @@ class Body:
         function = self.static(node.func)
         if function is UNKNOWN or isinstance(function, (Held, Bound)) or node.keywords:
             return UNKNOWN
+        if function is builtins.super and not node.args and self.part is not None and "__class__" in self.names:
+            return Super(self.env["self"], self.names["__class__"]) if "self" in self.env else UNKNOWN
+        if function in (_narthex().finfo, _narthex().iinfo) and len(node.args) == 1:
+            kind = self.static(node.args[0])
+            return function(kind) if isinstance(kind, _C.dtype) else UNKNOWN
         if function is jit.is_scripting or function is jit.is_tracing:
             return function is jit.is_scripting
         if function in (_narthex().is_tensor,) or not node.args:
@@ -738,10 +780,12 @@ class Body:
                 self.fail(f"a call of {ast.unparse(node.func)}", node)
             if self.static(node.func.value) is _narthex() and is_operator(node.func.attr):
                 return self.operator(node.func.attr, node)
-            return self.call(ast.Attribute(self.expr(node.func.value), node.func.attr, ast.Load()), node)
+            is_cast = node.func.attr == "type" and node.args and isinstance(self.static(node.args[0]), _C.dtype)
+            name = "to" if is_cast else node.func.attr
+            return self.call(ast.Attribute(self.expr(node.func.value), name, ast.Load()), node)
         if isinstance(function, (Held, Bound)):
             held, name = function if isinstance(function, Bound) else (function, "forward")
-            if held.part.layer and name != "forward":
+            if held.part.layer and name not in ("forward", *held.part.inherited):
                 self.fail(f"the method {name} of nn.{held.part.layer}", node)
             if name == "forward" and not held.part.layer and type(held.part.module).forward is nn.Module.forward:
                 self.fail(f"a call of a {type(held.part.module).__name__}", node)
@@ -805,6 +849,10 @@ class Body:
         at_torch = isinstance(node.func, ast.Attribute) and self.static(node.func.value) is torch
         if at_torch and is_operator(node.func.attr):
             return self.operator(node.func.attr, node)
+        if function is functional.interpolate:
+            return self.interpolate(node)
+        if name in HELPERS and function is getattr(functional, name, None):
+            return self.call(parsed(self.script.helper(name)), node)
         if name in EXPRESSIONS and function is getattr(functional, name, None):
             return self.inlined(EXPRESSIONS[name], node)
         said = node.func.attr if isinstance(node.func, ast.Attribute) else name
@@ -818,6 +866,28 @@ class Body:
         if not isinstance(function, types.FunctionType) or (function.__module__ or "").startswith("narthex"):
             self.fail(f"a call of {ast.unparse(node.func)}", node)
         return self.call(parsed(self.script.function_named(function)), node)
+
+    def interpolate(self, node) -> ast.expr:
+        """F.interpolate, with sizes and factors as lists."""
+        names = ["input", "size", "scale_factor", "mode", "align_corners"]
+        given = {"size": None, "scale_factor": None, "mode": "nearest", "align_corners": False}
+        given = {name: ast.Constant(value) for name, value in given.items()}
+        given |= dict(zip(names, node.args)) | {one.arg: one.value for one in node.keywords}
+        if given.keys() - set(names) or len(node.args) > len(names):
+            self.fail("interpolate with other than a size, a factor, a mode and align_corners", node)
+        for name, kind in (("size", int), ("scale_factor", float)):
+            value = self.static(given[name])
+            if type(value) in (int, float):
+                value = [value]
+            if type(value) in (list, tuple):
+                given[name] = parsed(literal([kind(one) for one in value]))
+            elif value is UNKNOWN and not isinstance(given[name], (ast.List, ast.Tuple)):
+                given[name] = ast.List([given[name]], ast.Load())
+            elif value is UNKNOWN:
+                given[name] = ast.List(given[name].elts, ast.Load())
+        if self.static(given["align_corners"]) is None:
+            given["align_corners"] = ast.Constant(False)
+        return called(self.script.helper("interpolate"), *(self.expr(given[name]) for name in names))
 
     def operator(self, name: str, node) -> ast.expr:
         """torch.NAME(...), where tensors that are given one by one become a list."""
