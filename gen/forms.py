@@ -69,14 +69,14 @@ def alias(form, row):
 
 
 def sample(form, at):
-    """The first call that the entry lists, or one of small tensors; the writing form of a comparison takes integers,
-    whose history it cannot lose."""
+    """The first call that the entry lists of this form, or one of small tensors; the writing form of a comparison takes
+    integers, whose history it cannot lose."""
     entry = form.sibling.entry
     cases = [case for row in entry.all("cases") for case in row.value]
     for case in cases if form.sibling.name == entry.name else []:
         given = zip(form.params, case["args"]) if case["case"] == "call" else []
         if case["case"] == "call" and all(isinstance(x, dict) for p, x in given if p.is_tensor and not p.type.optional):
-            if form.variant == "functional" or sum(p.is_tensor for p in form.params) == 1:
+            if form.variant == "functional" or entry.all("mutate") or sum(p.is_tensor for p in form.params) == 1:
                 return case
     truth = entry.results[0].dtype is not None and entry.results[0].dtype.value == "bool"
     dtype = "int64" if truth and form.variant == "inplace" else None

@@ -31,7 +31,8 @@ def _to_arguments(args: tuple, kwargs: dict):
             device = value
         elif value is not None:
             raise TypeError(
-                f"to() received an invalid argument of type {type(value).__name__}: give a device, a dtype or a tensor"
+                f"to() received an invalid argument of type {type(value).__name__}: "
+                "give a device, a torch.dtype or a tensor"
             )
     if len(rest) > 2:
         raise TypeError("to() takes at most two flags: non_blocking and copy")
