@@ -490,6 +490,9 @@ class Unread(nt.nn.Module):
 @pytest.mark.parametrize("made, why", [
     (Tries, "test_jit_script.py:[0-9]+: the statement try"), (Ignores, "the ignored method aside"),
     (Starred, "args"), (Unread, "nn.TransformerEncoderLayer, a layer without a text"),
+    (lambda: nt.nn.Sequential(nt.nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular")), "padding_mode='circular'"),
+    (lambda: nt.nn.Sequential(nt.nn.Embedding(3, 4, max_norm=1.0)), "max_norm=1.0"),
+    (lambda: nt.nn.Sequential(nt.nn.LSTM(3, 4, proj_size=2)), "proj_size=2"),
 ])  # fmt: skip
 def test_what_has_no_text_is_given_back(made, why: str, monkeypatch) -> None:
     monkeypatch.setattr(nt.jit, "_told", False)
