@@ -174,87 +174,96 @@ static void add_bias(const conv *c, void *to, const void *bias, int64_t channels
     }
 }
 
-static nx_status convolve(const conv *c, bool spreads, void *big, void *small, void *weight, const void *bias) {
+static nx_status convolve(const conv *c, bool spreads, void *big, void *small, void *weight, const void *bias, const nx_tail *tail) {
     const nx_windows *w = &c->w;
+    assert(tail == NULL || (c->computing == NX_F32 && !spreads));
     if (c->computing == NX_F32)
-        return spreads ? nx_convolve_spread(w, small, weight, bias, big) : nx_convolve_gather(w, big, weight, bias, NULL, small);
+        return spreads ? nx_convolve_spread(w, small, weight, bias, big) : nx_convolve_gather(w, big, weight, bias, tail, small);
     NX_TRY(run_unfolded(c, spreads ? SPREAD : GATHER, big, small, weight));
     if (spreads) add_bias(c, big, bias, w->groups * w->big_channels, volume(w->big));
     else add_bias(c, small, bias, w->groups * w->small_channels, volume(w->small));
     return NX_OK;
 }
 
+/* What follows a convolution, as nx_tail, of tensors. */
+typedef struct following { const nx_array *factor, *offset, *other; float low, high; } following;
+
+/* follows: NULL: nothing. */
+static nx_status run_convolution(conv *c, bool transposed, const nx_array *input, const nx_array *weight, const nx_array *bias,
+                                 const following *follows, const nx_array *out) {
+    nx_status status = NX_OK;
+    nx_tail tail = {0};
+    void *x, *y, *w, *b;
+    NX_TRY_FAIL(nx__lay(&c->laid, out, c->computing, false, &y));
+    if (follows) {
+        tail = (nx_tail){.low = follows->low, .high = follows->high};
+        NX_TRY_FAIL(nx__lay(&c->laid, follows->factor, c->computing, true, &tail.factor));
+        NX_TRY_FAIL(nx__lay(&c->laid, follows->offset, c->computing, true, &tail.offset));
+        NX_TRY_FAIL(nx__lay(&c->laid, follows->other, c->computing, true, &tail.other));
+    }
+    if (input->numel == 0 || weight->numel == 0) {
+        memset(y, 0, (size_t)out->numel * nx_dtype_bytes(c->computing));
+        if (follows) nx_convolve_follow(&c->w, &tail, y);
+    } else {
+        NX_TRY_FAIL(nx__lay(&c->laid, input, c->computing, true, &x));
+        NX_TRY_FAIL(nx__lay(&c->laid, weight, c->computing, true, &w));
+        NX_TRY_FAIL(nx__lay(&c->laid, bias, c->computing, true, &b));
+        NX_TRY_FAIL(convolve(c, transposed, transposed ? y : x, transposed ? x : y, w, b, follows ? &tail : NULL));
+    }
+    nx__lay_back(&c->laid, out, y);
+fail:
+    nx__lay_end(&c->laid);
+    return status;
+}
+
 nx_status nx__convolution(nx_run *run, const nx_array *input, const nx_array *weight, const nx_array *bias, const int64_t *stride,
                           int n_stride, const int64_t *padding, int n_padding, const int64_t *dilation, int n_dilation,
                           bool transposed, const int64_t *output_padding, int n_output_padding, int64_t groups, nx_array *out) {
-    nx_status status = NX_OK;
     conv c;
-    void *x, *y, *w, *b;
     if (out->numel == 0) return NX_OK;
-    if (input->numel == 0 || weight->numel == 0) {
-        fill_zero(out);
-        return NX_OK;
-    }
     describe(&c, transposed ? out : input, transposed ? input : out, weight, stride, n_stride, padding, n_padding, dilation,
              n_dilation, groups);
-    NX_TRY_FAIL(nx__lay(&c.laid, input, c.computing, true, &x));
-    NX_TRY_FAIL(nx__lay(&c.laid, weight, c.computing, true, &w));
-    NX_TRY_FAIL(nx__lay(&c.laid, bias, c.computing, true, &b));
-    NX_TRY_FAIL(nx__lay(&c.laid, out, c.computing, false, &y));
-    NX_TRY_FAIL(convolve(&c, transposed, transposed ? y : x, transposed ? x : y, w, b));
-    nx__lay_back(&c.laid, out, y);
-fail:
-    nx__lay_end(&c.laid);
-    return status;
+    return run_convolution(&c, transposed, input, weight, bias, NULL, out);
 }
 
 /* ---- with what follows it ------------------------------------------------------------------------------------------ */
 /* narthex::convolution_point: a convolution of float32 on the CPU, and what follows it element by element while its numbers are near:
  * times `factor` plus `offset`, numbers of each channel, plus `other`, no less than `low` and no more than `high`. The bits are those
  * of aten::addcmul, add and hardtanh. Passes make it (src/pass/follow.c). */
-enum { FACTOR = 9, OFFSET, OTHER, LOW, HIGH, N_POINT };
-
 static bool is_float_on_cpu(const nx_value *v) {
     return v->tag == NX_TAG_NONE || (v->array->dtype == NX_F32 && v->array->device.type == 0);
 }
 
 static nx_status shape_point(const nx_value *in, nx_meta *out) {
     NX_TRY(nx_op_get("aten::convolution")->def->meta(in, out));
-    bool fits = !in[6].i && out->dtype == NX_F32 && out->device.type == 0 && is_float_on_cpu(&in[1]) && is_float_on_cpu(&in[2]);
-    fits = fits && (in[FACTOR].tag == NX_TAG_NONE) == (in[OFFSET].tag == NX_TAG_NONE);
-    for (int k = FACTOR; k <= OTHER; k++) fits = fits && is_float_on_cpu(&in[k]);
-    for (int k = FACTOR; k <= OFFSET; k++) fits = fits && (in[k].tag == NX_TAG_NONE || in[k].array->numel == out->size[1]);
-    if (fits && in[OTHER].tag == NX_TAG_TENSOR) {
-        const nx_array *other = in[OTHER].array;
+    bool fits = !in[NX_POINT_TRANSPOSED].i && out->dtype == NX_F32 && out->device.type == 0;
+    fits = fits && is_float_on_cpu(&in[1]) && is_float_on_cpu(&in[2]);
+    fits = fits && (in[NX_POINT_FACTOR].tag == NX_TAG_NONE) == (in[NX_POINT_OFFSET].tag == NX_TAG_NONE);
+    for (int k = NX_POINT_FACTOR; k <= NX_POINT_OTHER; k++) fits = fits && is_float_on_cpu(&in[k]);
+    for (int k = NX_POINT_FACTOR; k <= NX_POINT_OFFSET; k++)
+        fits = fits && (in[k].tag == NX_TAG_NONE || in[k].array->numel == out->size[1]);
+    if (fits && in[NX_POINT_OTHER].tag == NX_TAG_TENSOR) {
+        const nx_array *other = in[NX_POINT_OTHER].array;
         fits = other->ndim == out->ndim;
         for (int d = 0; fits && d < out->ndim; d++) fits = other->sizes[d] == out->size[d];
     }
     return fits ? NX_OK : nx_fail(NX_VALUE, "convolution_point: it takes a convolution of float32 on the CPU and what may follow it");
 }
 
+static const nx_array *array_of(const nx_value *v) { return v->tag == NX_TAG_TENSOR ? v->array : NULL; }
+
 static nx_status run_point(nx_run *run, const nx_value *in, nx_value *out) {
-    const nx_array *given[6] = {in[0].array, in[1].array}, *result = out[0].array;
-    const int places[6] = {0, 1, 2, FACTOR, OFFSET, OTHER};
-    void *at[6], *y;
-    nx_status status = NX_OK;
+    const nx_value *low = &in[NX_POINT_LOW], *high = &in[NX_POINT_HIGH];
     conv c;
-    if (result->numel == 0) return NX_OK;
-    describe(&c, given[0], result, given[1], in[3].ints, in[3].n, in[4].ints, in[4].n, in[5].ints, in[5].n, in[8].i);
-    for (int k = 0; k < 6; k++) {
-        const nx_value *v = &in[places[k]];
-        NX_TRY_FAIL(nx__lay(&c.laid, v->tag == NX_TAG_TENSOR ? v->array : NULL, NX_F32, true, &at[k]));
-    }
-    NX_TRY_FAIL(nx__lay(&c.laid, result, NX_F32, false, &y));
-    nx_tail tail = {.factor = at[3], .offset = at[4], .other = at[5], .low = in[LOW].tag == NX_TAG_NONE ? -INFINITY : (float)in[LOW].f,
-                    .high = in[HIGH].tag == NX_TAG_NONE ? INFINITY : (float)in[HIGH].f};
-    NX_TRY_FAIL(nx_convolve_gather(&c.w, at[0], at[1], at[2], &tail, y));
-    nx__lay_back(&c.laid, result, y);
-fail:
-    nx__lay_end(&c.laid);
-    return status;
+    if (out[0].array->numel == 0) return NX_OK;
+    describe(&c, in[0].array, out[0].array, in[1].array, in[3].ints, in[3].n, in[4].ints, in[4].n, in[5].ints, in[5].n, in[8].i);
+    const following follows = {array_of(&in[NX_POINT_FACTOR]), array_of(&in[NX_POINT_OFFSET]), array_of(&in[NX_POINT_OTHER]),
+                               low->tag == NX_TAG_NONE ? -INFINITY : (float)low->f,
+                               high->tag == NX_TAG_NONE ? INFINITY : (float)high->f};
+    return run_convolution(&c, false, in[0].array, in[1].array, array_of(&in[2]), &follows, out[0].array);
 }
 
-static const nx_param point_params[N_POINT] = {
+static const nx_param point_params[NX_POINT_N_ARGS] = {
     {.name = "input", .type = NX_TYPE_TENSOR},        {.name = "weight", .type = NX_TYPE_TENSOR},
     {.name = "bias", .type = NX_TYPE_TENSOR, .optional = true},
     {.name = "stride", .type = NX_TYPE_INTS},         {.name = "padding", .type = NX_TYPE_INTS},
@@ -269,7 +278,7 @@ static const nx_op_def point_def = {
               "bool transposed, SymInt[] output_padding, SymInt groups, Tensor? factor, Tensor? offset, Tensor? other, float? low, "
               "float? high) -> Tensor",
     .kind = NX_KIND_KERNEL,
-    .n_in = N_POINT,
+    .n_in = NX_POINT_N_ARGS,
     .n_out = 1,
     .params = point_params,
     .meta = shape_point,
@@ -342,7 +351,7 @@ nx_status nx__convolution_backward(nx_run *run, const nx_array *grad_output, con
     if (result0) {
         NX_TRY_FAIL(nx__lay(&c.laid, weight, c.computing, true, &w));
         NX_TRY_FAIL(nx__lay(&c.laid, result0, c.computing, false, &gx));
-        NX_TRY_FAIL(convolve(&c, !transposed, transposed ? g : gx, transposed ? gx : g, w, NULL));
+        NX_TRY_FAIL(convolve(&c, !transposed, transposed ? g : gx, transposed ? gx : g, w, NULL, NULL));
         nx__lay_back(&c.laid, result0, gx);
     }
     if (result1) {

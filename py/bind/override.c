@@ -10,7 +10,6 @@ PyTypeObject *nxpy_parameter_class;
 int (*nxpy_before_question)(PyObject *question);
 static PyObject *protocol_name, *disabled; /* "__torch_function__"; what a class has that takes no part */
 
-
 /* ---- who has a protocol -------------------------------------------------------------------------------------------------- */
 /* The protocol of an argument, a new reference; NULL without an error: none. */
 static PyObject *protocol_of(PyObject *o) {

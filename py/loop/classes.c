@@ -9,30 +9,11 @@
 
 #define ARGS nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names
 
-static PyObject *stop_call(nxpy_loop *loop, PyObject *function) {
-    PyObject *name = PyObject_GetAttrString(function, "__qualname__");
-    if (!name) PyErr_Clear();
-    nxpy__stop(loop->trace, NXPY_BREAK_FUNCTION, "%S", name ? name : function);
-    Py_XDECREF(name);
-    return NULL;
-}
-
-/* Between least and most arguments without names, which are in use then. 0 or -1: stopped. */
-static int use_all(ARGS, Py_ssize_t least, Py_ssize_t most) {
-    if (n < least || n > most || kw_names) return stop_call(loop, function), -1;
-    for (Py_ssize_t k = 0; k < n; k++) {
-        PyObject *used = nxpy__use(loop->trace, args[k]);
-        if (!used) return -1;
-        Py_SETREF(args[k], Py_NewRef(used));
-    }
-    return 0;
-}
-
 /* ---- made ------------------------------------------------------------------------------------------------------------ */
 /* The same elements without history as a tensor of a class, which is no parameter. `data` is in use. */
 static PyObject *tensor_of_class(nxpy_loop *loop, PyObject *function, PyObject *class, PyObject *data, bool plain) {
     bool fits = plain && PyType_Check(class) && PyType_IsSubtype((PyTypeObject *)class, &nxpy_tensor_type) && nxpy_tensor_check(data);
-    if (!fits || nxpy_class_dispatches((PyTypeObject *)class)) return stop_call(loop, function);
+    if (!fits || nxpy_class_dispatches((PyTypeObject *)class)) return nxpy__stopped(loop, function);
     uint8_t state = nx_thread_get()->function_state;
     nx_thread_get()->function_state = NXPY_ASK_NOBODY;
     PyObject *made = PyObject_CallMethod(data, "detach", NULL);
@@ -44,7 +25,7 @@ static PyObject *tensor_of_class(nxpy_loop *loop, PyObject *function, PyObject *
 
 /* TensorBase.__new__(class, data, requires_grad, is_parameter) */
 PyObject *nxpy__special_tensor_new(ARGS) {
-    if (use_all(loop, function, args, n, kw_names, 2, 4) < 0) return NULL;
+    if (!nxpy__use_all(loop, function, args, n, kw_names, 2, 4)) return NULL;
     bool plain = true;
     for (Py_ssize_t k = 2; k < n; k++) plain = plain && args[k] == Py_False;
     return tensor_of_class(loop, function, args[0], args[1], plain);
@@ -52,7 +33,7 @@ PyObject *nxpy__special_tensor_new(ARGS) {
 
 /* make_subclass(class, data, require_grad) */
 PyObject *nxpy__special_make_subclass(ARGS) {
-    if (use_all(loop, function, args, n, kw_names, 2, 3) < 0) return NULL;
+    if (!nxpy__use_all(loop, function, args, n, kw_names, 2, 3)) return NULL;
     return tensor_of_class(loop, function, args[0], args[1], n == 2 || args[2] == Py_False);
 }
 
@@ -98,10 +79,10 @@ PyObject *nxpy__call_tensor_getter(nxpy_loop *loop, PyObject *function, PyObject
 
 /* Tensor.__getitem__ and __setitem__ as functions. */
 PyObject *nxpy__special_tensor_item(ARGS) {
-    if (use_all(loop, function, args, n, kw_names, 2, 3) < 0) return NULL;
+    if (!nxpy__use_all(loop, function, args, n, kw_names, 2, 3)) return NULL;
     nxpy_trace *trace = loop->trace;
     if (!nxpy__is_fake(trace, args[0]) || (n == 3 && !nxpy__is_fake(trace, args[2]) && !nxpy_constant_check(args[2]))) {
-        return stop_call(loop, function);
+        return nxpy__stopped(loop, function);
     }
     PyObject *index = nxpy__index(trace, args[1]), *result = NULL;
     if (index && n == 2) result = PyObject_GetItem(args[0], index);

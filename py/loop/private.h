@@ -75,6 +75,11 @@ typedef PyObject *nxpy_special_fn(nxpy_loop *loop, PyObject *function, PyObject 
 #include "loop/calls.def"
 #undef NXPY_CALL_ROW
 #undef NXPY_SPECIAL_ROW
+/* specials.c, for special functions: NULL, stopped at `function`. The arguments in use; false: stopped: their number must lie in
+ * [least, most] and none may be named. */
+PyObject *nxpy__stopped(nxpy_loop *loop, PyObject *function);
+bool nxpy__use_all(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names, Py_ssize_t least,
+                   Py_ssize_t most);
 
 /* rules.c: what a program has said of a callable. True: *out is what the call gives; NULL: stopped, or an exception. */
 extern bool nxpy__has_rules;

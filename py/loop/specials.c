@@ -137,7 +137,7 @@ PyObject *nxpy__construct(nxpy_loop *loop, PyTypeObject *type, PyObject **args, 
 /* ---- functions ----------------------------------------------------------------------------------------------------------- */
 #define ARGS nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names
 
-static PyObject *stopped(nxpy_loop *loop, PyObject *function) {
+PyObject *nxpy__stopped(nxpy_loop *loop, PyObject *function) {
     PyObject *name = PyObject_GetAttrString(function, "__qualname__");
     if (!name) PyErr_Clear();
     nxpy__stop(loop->trace, NXPY_BREAK_FUNCTION, "%S", name ? name : function);
@@ -145,9 +145,8 @@ static PyObject *stopped(nxpy_loop *loop, PyObject *function) {
     return NULL;
 }
 
-/* The arguments in use; false: stopped. Their number must lie in [least, most] and none may be named. */
-static bool use(ARGS, Py_ssize_t least, Py_ssize_t most) {
-    if (n < least || n > most || kw_names) return stopped(loop, function), false;
+bool nxpy__use_all(ARGS, Py_ssize_t least, Py_ssize_t most) {
+    if (n < least || n > most || kw_names) return nxpy__stopped(loop, function), false;
     for (Py_ssize_t k = 0; k < n; k++) {
         PyObject *used = nxpy__use(loop->trace, args[k]);
         if (!used) return false;
@@ -156,7 +155,7 @@ static bool use(ARGS, Py_ssize_t least, Py_ssize_t most) {
     return true;
 }
 #define USE_ALL(least, most) \
-    if (!use(loop, function, args, n, kw_names, least, most)) return NULL
+    if (!nxpy__use_all(loop, function, args, n, kw_names, least, most)) return NULL
 
 /* ---- attributes ---------------------------------------------------------------------------------------------------- */
 /* 1: *out; 0: there is none; -1: stopped, or another exception. */
@@ -201,7 +200,7 @@ PyObject *nxpy__special_delattr(ARGS) {
 PyObject *nxpy__special_object_getattribute(ARGS) {
     USE_ALL(2, 2);
     PyObject *value = NULL;
-    if (!PyUnicode_CheckExact(args[1])) return stopped(loop, function);
+    if (!PyUnicode_CheckExact(args[1])) return nxpy__stopped(loop, function);
     PyObject *name = Py_NewRef(args[1]);
     PyUnicode_InternInPlace(&name);
     int found = nxpy__plain_attribute(loop->trace, args[0], name, &value);
@@ -229,7 +228,7 @@ PyObject *nxpy__special_vars(ARGS) {
 PyObject *nxpy__special_globals(ARGS) {
     USE_ALL(0, 0);
     PyObject *globals = loop->view.globals;
-    if (!PyDict_CheckExact(globals) || nxpy__fixed(loop->trace, globals) < 0) return stopped(loop, function);
+    if (!PyDict_CheckExact(globals) || nxpy__fixed(loop->trace, globals) < 0) return nxpy__stopped(loop, function);
     nxpy__note_find(loop->trace, globals)->is_namespace = true;
     return Py_NewRef(globals);
 }
@@ -243,7 +242,7 @@ PyObject *nxpy__special_locals(ARGS) {
         if (value && nxpy__fetch_local(loop, k, value) < 0) Py_CLEAR(made);
         if (made && value && PyCell_Check(value)) { /* of a closure */
             Py_CLEAR(made);
-            return stopped(loop, function);
+            return nxpy__stopped(loop, function);
         }
         if (made && value && PyDict_SetItem(made, nxpy_local_name(loop->view.code, k), value) < 0) Py_CLEAR(made);
     }
@@ -272,7 +271,7 @@ static PyObject *make_class(ARGS) {
         known = text && strcmp(text, "__slots__") && strcmp(text, "__classcell__") &&
                 !nxpy_type_lookup(Py_TYPE(value), nxpy__name("__set_name__"));
     }
-    if (!known) return stopped(loop, function);
+    if (!known) return nxpy__stopped(loop, function);
     PyObject *made = PyObject_Vectorcall(function, args, (size_t)n, NULL);
     if (!made) nxpy__stop_error(trace);
     else if (nxpy__born(trace, made) < 0) Py_CLEAR(made);
@@ -333,7 +332,7 @@ static PyObject *abc_answer(nxpy_loop *loop, PyObject *function, PyObject *abstr
     nxpy_trace *trace = loop->trace;
     bool plain = PyType_Check(type) && PyType_Check(abstract) && nxpy__is_key(type) && nxpy__is_key(abstract) &&
                  !nxpy__is_born(trace, type);
-    if (!plain || !nxpy_abc_count) return stopped(loop, function);
+    if (!plain || !nxpy_abc_count) return nxpy__stopped(loop, function);
     if (nxpy__check(trace, NXPY_ROW_ABC, -1, NULL, (int64_t)*nxpy_abc_count) < 0) return NULL;
     int answer = abc_cached(abstract, type);
     if (answer >= 0) return PyBool_FromLong(answer);
@@ -404,7 +403,7 @@ PyObject *nxpy__special_isinstance(ARGS) {
     int abstract = !subclass && type == args[1] ? 0 : asks_abc(trace, args[1], subclass ? "__subclasscheck__" : "__instancecheck__");
     if (abstract < 0) return NULL;
     PyObject *of = !abstract ? NULL : subclass ? args[0] : class_of(args[0]);
-    if (abstract) return of ? abc_answer(loop, function, args[1], of) : stopped(loop, function);
+    if (abstract) return of ? abc_answer(loop, function, args[1], of) : nxpy__stopped(loop, function);
     PyObject *result = PyObject_Vectorcall(function, args, (size_t)n, NULL);
     if (!result) nxpy__stop_error(trace);
     return result;
@@ -414,7 +413,7 @@ PyObject *nxpy__special_isinstance(ARGS) {
 PyObject *nxpy__special_abc_instance(ARGS) {
     USE_ALL(2, 2);
     PyObject *of = class_of(args[1]);
-    return of ? abc_answer(loop, function, args[0], of) : stopped(loop, function);
+    return of ? abc_answer(loop, function, args[0], of) : nxpy__stopped(loop, function);
 }
 
 PyObject *nxpy__special_abc_subclass(ARGS) {
@@ -427,10 +426,10 @@ PyObject *nxpy__special_object_new(ARGS) {
     PyTypeObject *type = (PyTypeObject *)args[0];
     PyObject *del;
     if (!PyType_Check(args[0]) || !nxpy__may_change(type) || PyType_IsSubtype(type, &nxpy_tensor_type)) {
-        return stopped(loop, function);
+        return nxpy__stopped(loop, function);
     }
     if (nxpy__type_value(loop->trace, type, "__del__", &del) < 0) return NULL;
-    if (del) return stopped(loop, function);
+    if (del) return nxpy__stopped(loop, function);
     PyObject *made = PyObject_Vectorcall(function, args, (size_t)n, NULL);
     if (!made) nxpy__stop_error(loop->trace);
     else if (!nxpy__note_add(loop->trace, made, NXPY_NOTE_BORN, -1)) Py_CLEAR(made);
@@ -439,7 +438,7 @@ PyObject *nxpy__special_object_new(ARGS) {
 
 PyObject *nxpy__special_tuple_new(ARGS) {
     USE_ALL(2, 2);
-    if (!PyType_Check(args[0]) || !PyType_IsSubtype((PyTypeObject *)args[0], &PyTuple_Type)) return stopped(loop, function);
+    if (!PyType_Check(args[0]) || !PyType_IsSubtype((PyTypeObject *)args[0], &PyTuple_Type)) return nxpy__stopped(loop, function);
     PyObject *tuple = nxpy__sequence(loop, args[1], true), *call[] = {args[0], tuple};
     PyObject *made = tuple ? PyObject_Vectorcall(function, call, 2, NULL) : NULL;
     Py_XDECREF(tuple);
@@ -458,7 +457,7 @@ PyObject *nxpy__special_dict_get(ARGS) {
     USE_ALL(2, 3);
     PyObject *value;
     PyObject *dict = nxpy__behind(loop->trace, args[0]);
-    if (!PyDict_Check(dict) || !nxpy__is_key(args[1]) || nxpy__use_as_key(loop->trace, args[1]) < 0) return stopped(loop, function);
+    if (!PyDict_Check(dict) || !nxpy__is_key(args[1]) || nxpy__use_as_key(loop->trace, args[1]) < 0) return nxpy__stopped(loop, function);
     if (nxpy__dict_value(loop->trace, dict, args[1], &value) < 0) return NULL;
     return Py_NewRef(value ? value : n > 2 ? args[2] : Py_None);
 }
@@ -466,7 +465,7 @@ PyObject *nxpy__special_dict_get(ARGS) {
 PyObject *nxpy__special_dict_pop(ARGS) {
     USE_ALL(2, 3);
     PyObject *value;
-    if (!PyDict_CheckExact(args[0]) || !nxpy__is_key(args[1])) return stopped(loop, function);
+    if (!PyDict_CheckExact(args[0]) || !nxpy__is_key(args[1])) return nxpy__stopped(loop, function);
     if (nxpy__dict_value(loop->trace, args[0], args[1], &value) < 0) return NULL;
     if (!value && n > 2) return Py_NewRef(args[2]);
     if (!value) {
@@ -588,7 +587,7 @@ PyObject *nxpy__special_inplace(ARGS) {
     USE_ALL(2, 2);
     bool plain = nxpy_constant_check(args[0]) || nxpy_symnumber_check(args[0]) || nxpy__is_fake(loop->trace, args[0]);
     bool known = nxpy__is_fake(loop->trace, args[1]) || nxpy_constant_check(args[1]) || nxpy_symnumber_check(args[1]);
-    if (!plain || !known) return stopped(loop, function);
+    if (!plain || !known) return nxpy__stopped(loop, function);
     PyObject *value = PyObject_Vectorcall(function, args, (size_t)n, NULL);
     if (!value) nxpy__stop_error(loop->trace);
     return value;
@@ -609,7 +608,7 @@ static bool is_hashed_by_value(PyObject *o) {
 
 PyObject *nxpy__special_hash(ARGS) {
     USE_ALL(1, 1);
-    if (!is_hashed_by_value(args[0])) return stopped(loop, function);
+    if (!is_hashed_by_value(args[0])) return nxpy__stopped(loop, function);
     if (nxpy__use_as_key(loop->trace, args[0]) < 0) return NULL;
     PyObject *value = PyObject_Vectorcall(function, args, (size_t)n, NULL);
     if (!value) nxpy__stop_error(loop->trace);
@@ -621,14 +620,14 @@ PyObject *nxpy__special_exception(ARGS) {
     USE_ALL(0, 0);
     PyObject *value = nxpy_handled(PyThreadState_Get());
     if (!value || value == Py_None) return Py_NewRef(Py_None);
-    return nxpy__is_born(loop->trace, value) ? Py_NewRef(value) : stopped(loop, function);
+    return nxpy__is_born(loop->trace, value) ? Py_NewRef(value) : nxpy__stopped(loop, function);
 }
 
 PyObject *nxpy__special_exc_info(ARGS) {
     USE_ALL(0, 0);
     PyObject *value = nxpy_handled(PyThreadState_Get());
     if (!value || value == Py_None) return PyTuple_Pack(3, Py_None, Py_None, Py_None);
-    if (!nxpy__is_born(loop->trace, value)) return stopped(loop, function);
+    if (!nxpy__is_born(loop->trace, value)) return nxpy__stopped(loop, function);
     PyObject *type = (PyObject *)Py_TYPE(value);
     if (nxpy__fixed(loop->trace, type) < 0) return NULL;
     PyObject *traceback = PyException_GetTraceback(value), *all = PyTuple_Pack(3, type, value, traceback ? traceback : Py_None);
@@ -638,12 +637,12 @@ PyObject *nxpy__special_exc_info(ARGS) {
 
 /* Of what existed before it is a constant, guarded. Tensors that are no parameters are others at each call. */
 PyObject *nxpy__special_id(ARGS) {
-    if (n != 1 || kw_names) return stopped(loop, function);
+    if (n != 1 || kw_names) return nxpy__stopped(loop, function);
     PyObject *use = nxpy__use(loop->trace, args[0]);
     const nxpy_note *note = use ? nxpy__note_find(loop->trace, use) : NULL;
     PyObject *real = note && note->is_input ? note->real : use;
     bool told = note && (note->kind == NXPY_NOTE_FIXED || note->kind == NXPY_NOTE_SOURCE || note->is_input);
-    if (!told || (nxpy_tensor_check(real) && !nxpy_tensor_get(real)->is_parameter)) return use ? stopped(loop, function) : NULL;
+    if (!told || (nxpy_tensor_check(real) && !nxpy_tensor_get(real)->is_parameter)) return use ? nxpy__stopped(loop, function) : NULL;
     bool fixed = note->kind == NXPY_NOTE_FIXED;
     if (!fixed && nxpy__check(loop->trace, NXPY_ROW_ID, note->slot, real, 0) < 0) return NULL;
     return PyLong_FromVoidPtr(real);
@@ -745,7 +744,7 @@ PyObject *nxpy__special_tensor(ARGS) {
         int data = use ? is_data(trace, use, 0, &open) : -1;
         if (data < 0) return NULL;
         bool history = name && PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0 && args[k] != Py_False;
-        if (!data || history) return stopped(loop, function);
+        if (!data || history) return nxpy__stopped(loop, function);
     }
     return open ? tensor_in_graph(loop, args, n, kw_names) : nxpy__constant_of(trace, function, args, n, kw_names);
 }
@@ -773,12 +772,12 @@ PyObject *nxpy__special_item(ARGS) {
     bool few = nxpy_tensor_check(args[0]) && nxpy_tensor_get(args[0])->a.dtype == NX_BOOL;
     int known = nxpy_tensor_check(args[0]) ? nxpy__element(loop->trace, args[0], few, &number) : 0;
     if (known == 0 && nx_thread_get()->tell) return told(loop, function, args[0]);
-    return known < 0 ? NULL : known ? number : stopped(loop, function);
+    return known < 0 ? NULL : known ? number : nxpy__stopped(loop, function);
 }
 
 /* torch.nonzero, equal, allclose: the same. */
 PyObject *nxpy__special_by_elements(ARGS) {
-    if (!nx_thread_get()->tell) return stopped(loop, function);
+    if (!nx_thread_get()->tell) return nxpy__stopped(loop, function);
     for (Py_ssize_t k = 0; k < n; k++) {
         PyObject *used = nxpy__use(loop->trace, args[k]);
         if (!used) return NULL;
@@ -791,5 +790,5 @@ PyObject *nxpy__special_by_elements(ARGS) {
 
 PyObject *nxpy__special_tolist(ARGS) {
     USE_ALL(1, 1);
-    return nx_thread_get()->tell ? told(loop, function, args[0]) : stopped(loop, function);
+    return nx_thread_get()->tell ? told(loop, function, args[0]) : nxpy__stopped(loop, function);
 }

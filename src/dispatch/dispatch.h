@@ -167,6 +167,8 @@ typedef enum nx_known_op {
     NX_N_KNOWN
 } nx_known_op;
 const nx_op *nx_known(nx_known_op which);
+/* Arguments of narthex::convolution_point (ops/window/conv.c), which begin with those of aten::convolution. */
+enum { NX_POINT_TRANSPOSED = 6, NX_POINT_FACTOR = 9, NX_POINT_OFFSET, NX_POINT_OTHER, NX_POINT_LOW, NX_POINT_HIGH, NX_POINT_N_ARGS };
 int nx_op_count(void);
 const nx_op *nx_op_at(int index);
 const nx_op *nx_op_get(const char *name);                     /* NULL when unknown */

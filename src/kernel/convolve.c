@@ -440,6 +440,12 @@ nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float 
     return status;
 }
 
+void nx_convolve_follow(const nx_windows *w, const nx_tail *tail, float *small) {
+    const int64_t channels = w->groups * w->small_channels, plane = volume(w->small);
+    for (int64_t at = 0; at < w->images * channels; at++)
+        nx__put(tail, at % channels, small, small + at * plane, small + at * plane, plane);
+}
+
 /* ---- the big side from the small one ---------------------------------------------------------------------------------- */
 /* In one dimension: the taps that meet the places which leave the rest `rest`, and the steps of the stride over which they
  * do: place `at` times stride + rest - padding of the big side, for `at` of first .. first + count. */

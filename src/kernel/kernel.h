@@ -141,6 +141,7 @@ typedef struct nx_tail {
  * in each other's place; weight = the products of what meets at each tap. */
 NX_MUST_USE nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias,
                                          const nx_tail *tail, float *small);
+void nx_convolve_follow(const nx_windows *w, const nx_tail *tail, float *small); /* the tail alone, of what is there already */
 NX_MUST_USE nx_status nx_convolve_spread(const nx_windows *w, const float *small, const float *weight, const float *bias, float *big);
 NX_MUST_USE nx_status nx_convolve_weigh(const nx_windows *w, const float *big, const float *small, float *weight);
 

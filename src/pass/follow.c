@@ -4,16 +4,15 @@
  * The operator that they become: ops/window/conv.c. */
 #include "pass/private.h"
 
-enum { FACTOR = 9, OFFSET, OTHER, LOW, HIGH, N_ARGS }; /* behind the convolution's own arguments */
-
 const nx_op *nx_convolution_point_op(void) { return nx_op_get("narthex::convolution_point"); }
 
 typedef struct taking {
-    nx_node *taken[1 + N_ARGS - FACTOR]; /* the convolution and what follows it, in order */
+    nx_node *taken[1 + NX_POINT_N_ARGS - NX_POINT_FACTOR]; /* the convolution and what follows it, in order */
     int n;
-    const nx_node *last;                 /* of these */
-    nx_value args[N_ARGS];
+    nx_value args[NX_POINT_N_ARGS];
 } taking;
+
+static nx_node *last_of(const taking *t) { return t->taken[t->n - 1]; }
 
 static bool same_layout(const nx_tensor *a, const nx_tensor *b) {
     return a && b && a->a.dtype == b->a.dtype && nx_same_size(&a->a, &b->a) && nx_same_strides(&a->a, &b->a) &&
@@ -40,60 +39,62 @@ static bool is_of_channels(const nx_value *v, const nx_array *x) {
 
 static bool take_factor(taking *t, const nx_node *next) {
     const nx_value *args = next->args;
-    const nx_array *x = &t->last->fakes[0]->a;
-    if (next->op != nx_known(NX_KNOWN_SCALED) || t->args[FACTOR].tag != NX_TAG_NONE || t->args[OTHER].tag != NX_TAG_NONE) return false;
-    const int factor = is_node(&args[1], t->last) ? 2 : 1;
-    if (!is_node(&args[3 - factor], t->last) || !is_one(&args[3])) return false;
+    const nx_array *x = &last_of(t)->fakes[0]->a;
+    const bool taken = t->args[NX_POINT_FACTOR].tag != NX_TAG_NONE || t->args[NX_POINT_OTHER].tag != NX_TAG_NONE;
+    if (next->op != nx_known(NX_KNOWN_SCALED) || taken) return false;
+    const int factor = is_node(&args[1], last_of(t)) ? 2 : 1;
+    if (!is_node(&args[3 - factor], last_of(t)) || !is_one(&args[3])) return false;
     if (!is_of_channels(&args[0], x) || !is_of_channels(&args[factor], x)) return false;
-    t->args[OFFSET] = args[0];
-    t->args[FACTOR] = args[factor];
+    t->args[NX_POINT_OFFSET] = args[0];
+    t->args[NX_POINT_FACTOR] = args[factor];
     return true;
 }
 
 static bool take_other(taking *t, const nx_node *next) {
     const nx_value *args = next->args;
-    if (next->op != nx_known(NX_KNOWN_SUM) || t->args[OTHER].tag != NX_TAG_NONE || !is_one(&args[2])) return false;
-    const nx_value *other = &args[is_node(&args[0], t->last)];
-    if (other->tag != NX_TAG_NODE || other->node == t->last) return false;
-    if (!same_layout(other->node->fakes[other->n], t->last->fakes[0])) return false;
-    t->args[OTHER] = *other;
+    if (next->op != nx_known(NX_KNOWN_SUM) || t->args[NX_POINT_OTHER].tag != NX_TAG_NONE || !is_one(&args[2])) return false;
+    const nx_value *other = &args[is_node(&args[0], last_of(t))];
+    if (other->tag != NX_TAG_NODE || other->node == last_of(t)) return false;
+    if (!same_layout(other->node->fakes[other->n], last_of(t)->fakes[0])) return false;
+    t->args[NX_POINT_OTHER] = *other;
     return true;
 }
 
 static bool take_bounds(taking *t, const nx_node *next) {
     double low = 0, high;
     if (next->op == nx_known(NX_KNOWN_RELU)) {
-        t->args[LOW] = (nx_value){.tag = NX_TAG_FLOAT, .f = 0};
+        t->args[NX_POINT_LOW] = (nx_value){.tag = NX_TAG_FLOAT, .f = 0};
         return true;
     }
     if (next->op != nx_known(NX_KNOWN_BOUNDED) || !is_number(&next->args[1], &low) || !is_number(&next->args[2], &high)) return false;
     if (!(low <= high)) return false;
-    t->args[LOW] = (nx_value){.tag = NX_TAG_FLOAT, .f = low};
-    t->args[HIGH] = (nx_value){.tag = NX_TAG_FLOAT, .f = high};
+    t->args[NX_POINT_LOW] = (nx_value){.tag = NX_TAG_FLOAT, .f = low};
+    t->args[NX_POINT_HIGH] = (nx_value){.tag = NX_TAG_FLOAT, .f = high};
     return true;
 }
 
 /* The only user of what has been taken, if its result is laid as the convolution's. */
 static nx_node *next_of(const taking *t) {
-    const nx_use *use = t->last->uses;
+    const nx_use *use = last_of(t)->uses;
     nx_node *next = use && use->next == NULL ? use->user : NULL;
-    return next && next->op && next->n_results == 1 && same_layout(next->fakes[0], t->last->fakes[0]) ? next : NULL;
+    return next && next->op && next->n_results == 1 && same_layout(next->fakes[0], last_of(t)->fakes[0]) ? next : NULL;
 }
 
 static nx_status follow(nx_node *node) {
     const nx_tensor *made = node->fakes[0];
-    taking t = {.taken = {node}, .n = 1, .last = node};
-    if (node->args[6].tag != NX_TAG_BOOL || node->args[6].i || !made || made->a.dtype != NX_F32 || !made->a.contiguous) return NX_OK;
-    if (made->a.device.type != 0) return NX_OK;
+    taking t = {.taken = {node}, .n = 1};
+    const nx_value *transposed = &node->args[NX_POINT_TRANSPOSED];
+    if (transposed->tag != NX_TAG_BOOL || transposed->i || made == NULL) return NX_OK;
+    if (made->a.dtype != NX_F32 || !made->a.contiguous || made->a.device.type != 0) return NX_OK;
     bool bounded = false;
-    for (nx_node *next; !bounded && (next = next_of(&t)); t.taken[t.n++] = next, t.last = next) {
+    for (nx_node *next; !bounded && (next = next_of(&t)); t.taken[t.n++] = next) {
         bounded = take_bounds(&t, next);
         if (!bounded && !take_factor(&t, next) && !take_other(&t, next)) break;
     }
     if (t.n == 1) return NX_OK;
-    nx_node *last = t.taken[t.n - 1], *one;
-    memcpy(t.args, node->args, sizeof *t.args * FACTOR);
-    NX_TRY(nx_graph_insert_before(last, NX_NODE_CALL_FUNCTION, NULL, nx_convolution_point_op(), NULL, t.args, N_ARGS, &one));
+    nx_node *last = last_of(&t), *one;
+    memcpy(t.args, node->args, sizeof *t.args * NX_POINT_FACTOR);
+    NX_TRY(nx_graph_insert_before(last, NX_NODE_CALL_FUNCTION, NULL, nx_convolution_point_op(), NULL, t.args, NX_POINT_N_ARGS, &one));
     NX_TRY(nx_node_set_fakes(one, last->fakes, 1));
     NX_TRY(nx_node_set_source(one, &node->source));
     NX_TRY(nx_node_replace_uses(last, one));

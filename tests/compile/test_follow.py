@@ -98,6 +98,15 @@ def test_left_alone():
             assert a.stride() == b.stride() and same_bits(a, b), name
 
 
+def test_nothing_is_read():
+    """Without channels or places to read, a convolution is 0, and what follows it happens."""
+    for x, weight in ((nt.ones(2, 0, 5, 5), nt.ones(4, 0, 1, 1)), (nt.ones(2, 0, 5, 5), nt.ones(4, 0, 3, 3))):
+        plan, got = compiled_plan(lambda x: F.hardtanh(F.conv2d(x, weight, padding=1) + 1, 2.0, 3.0), x)  # noqa: B023
+        assert "aten::convolution(" in plan and bool((got == 2).all())
+        plan, got = compiled_plan(lambda x: F.hardtanh(F.conv2d(x, weight, padding=1), 2.0, 3.0), x)  # noqa: B023
+        assert "convolution_point(" in plan and got.shape[1] == 4 and bool((got == 2).all())
+
+
 def test_training():
     """A relu keeps its result, not the convolution's: forward and backward are the same bits."""
     nt.manual_seed(0)
