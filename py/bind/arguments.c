@@ -222,6 +222,15 @@ static int read_device(PyObject *o, nx_value *out) {
     return 1;
 }
 
+static int read_float(PyObject *o, nx_value *out) {
+    PyObject *number = nxpy_symnumber_check(o) ? nxpy_symnumber_fix(o) : Py_NewRef(o);
+    int read = !number ? -1 : PyBool_Check(o) ? 0 : read_number(number, out);
+    Py_XDECREF(number);
+    if (read == 1 && out->tag == NX_TAG_COMPLEX) return 0;
+    if (read == 1 && out->tag == NX_TAG_INT) *out = nx_value_float((double)out->i);
+    return read;
+}
+
 /* One argument: 1 converted, 0 does not fit, -1 exception. */
 static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx_value *out) {
     if (o == Py_None && (param->optional || (param->has_initial && param->initial.tag == NX_TAG_NONE))) {
@@ -245,14 +254,7 @@ static int read_argument(const nx_param *param, PyObject *o, nxpy_args *args, nx
         if (read == 1) *out = nx_value_int(i);
         return read;
     }
-    case NX_TYPE_FLOAT: {
-        PyObject *number = nxpy_symnumber_check(o) ? nxpy_symnumber_fix(o) : Py_NewRef(o);
-        int read = !number ? -1 : PyBool_Check(o) ? 0 : read_number(number, out);
-        Py_XDECREF(number);
-        if (read == 1 && out->tag == NX_TAG_COMPLEX) return 0;
-        if (read == 1 && out->tag == NX_TAG_INT) *out = nx_value_float((double)out->i);
-        return read;
-    }
+    case NX_TYPE_FLOAT: return read_float(o, out);
     case NX_TYPE_BOOL:
         if (!PyBool_Check(o)) return 0;
         *out = nx_value_bool(o == Py_True);

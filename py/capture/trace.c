@@ -500,6 +500,24 @@ static int run_handlers(int done) {
     return -1;
 }
 
+/* What becomes of a trace that is over, `whole`: to its frame's end; ready: it was begun. 1: settled; 0: it is to be made anew; -1:
+ * an exception. *made: it has a segment. */
+static int settle(nxpy_trace *trace, nxpy_loop *loop, frame_copy *copy, bool ready, bool whole, bool interrupted, bool *made) {
+    int done = -1;
+    bool ends = (whole || trace->clean) && !trace->skips, broken = !whole;
+    if (!interrupted && ends) done = finish(trace, loop, copy, whole);
+    else if (!interrupted) done = trace->ask ? 0 : !ready || trace->point->fails || trace->skips ? 1 : add_mark(trace, loop->in.start);
+    if (trace->point->fails && done == 0) done = 1;
+    *made = ready && ends && done == 1 && !trace->point->fails;
+    bool refused = is_whole(trace) && !trace->ask && !trace->point->fails;
+    if (!interrupted && ends && done == 0) {
+        broken = true;
+        done = mark_unmakeable(trace);
+    }
+    if (broken && ((refused && done >= 0) || interrupted)) done = unsupported(trace);
+    return done;
+}
+
 /* One try. 1: *out is made (or NULL: nothing to gain); 0: a mark was set, try again; -1: an exception. */
 static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *frame, nxpy_segment **out) {
     nxpy_loop loop = {.trace = trace, .frame = frame};
@@ -538,18 +556,8 @@ static int trace_once(nxpy_trace *trace, PyThreadState *thread, nxpy_frame *fram
         trace->clean = false;
         ran = -1;
     }
-    int done = -1;
-    bool ends = (ran == 1 || trace->clean) && !trace->skips, broken = ran != 1;
-    if (!interrupted && ends) done = finish(trace, &loop, &copy, ran == 1);
-    else if (!interrupted) done = trace->ask ? 0 : !ready || trace->point->fails || trace->skips ? 1 : add_mark(trace, loop.in.start);
-    if (trace->point->fails && done == 0) done = 1;
-    bool made = ready && ends && done == 1 && !trace->point->fails;
-    bool refused = is_whole(trace) && !trace->ask && !trace->point->fails;
-    if (!interrupted && ends && done == 0) {
-        broken = true;
-        done = mark_unmakeable(trace);
-    }
-    if (broken && ((refused && done >= 0) || interrupted)) done = unsupported(trace);
+    bool made;
+    int done = settle(trace, &loop, &copy, ready, ran == 1, interrupted, &made);
     Py_XDECREF(nxpy_handled_swap(thread, handled));
     nxpy__effects_undo(trace);
     nxpy_frame_leave(thread, &link);
