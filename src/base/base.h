@@ -130,6 +130,14 @@ typedef struct nx_map { struct nx_map_slot { const void *key; void *value; } *sl
 void *nx_map_get(const nx_map *map, const void *key); /* NULL when absent */
 nx_status nx_map_set(nx_map *map, const void *key, void *value);
 void nx_map_free(nx_map *map);
+/* Which of many intervals of the numbers 0 .. n - 1 overlap one more (overlaps.c). */
+typedef struct nx_overlaps nx_overlaps;
+nx_status nx_overlaps_new(int n, int n_intervals, nx_overlaps **out);
+void nx_overlaps_free(nx_overlaps *overlaps); /* NULL is allowed */
+nx_status nx_overlaps_add(nx_overlaps *overlaps, int interval, int first, int last); /* interval: 0 .. n_intervals - 1 */
+/* The added ones that have a number in [first, last], each once, in no order; found: room for all. How many. */
+int nx_overlaps_find(nx_overlaps *overlaps, int first, int last, int *found);
+uint64_t nx_overlaps_steps(const nx_overlaps *overlaps); /* that questions took so far */
 /* Which number a pointer was given first. A few pointers need no memory, so that what lies on a stack costs a run little. */
 enum { NX_NUMBERS_FEW = 16 };
 typedef struct nx_numbers { nx_map more; int n, numbers[NX_NUMBERS_FEW]; const void *few[NX_NUMBERS_FEW]; } nx_numbers;

@@ -13,7 +13,7 @@ void nx_program_free(nx_program *p) {
     nx_storage_unref(p->const_memory);
     nx_storage_unref(p->feature_memory);
     nx_vec_free(&p->steps);
-    nx_vec_free(&p->parts);
+    nx_vec_free(&p->events);
     nx_vec_free(&p->buffers);
     nx_vec_free(&p->references);
     nx_arena_free(&p->arena);
@@ -251,102 +251,87 @@ static nx_status lower_output(nx__lower *l, const nx_node *node, int at) {
         NX_TRY(nx_layout_start(&p->fresh[p->n_fresh++], meta));
     }
     bool whole = value.offset == 0 && nx__same_layout(&value.fake->a, &buffer->fake->a);
-    bool input = buffer->space == NX__INPUT;
-    output->kind = input ? (whole ? NX__SAME_INPUT : NX__INPUT_VIEW) : (whole ? NX__FRESH : NX__FRESH_VIEW);
+    output->space = buffer->space;
     output->index = buffer->index;
-    int *first = input ? NULL : &l->whole_output[buffer->index]; /* plus one: the output that is this whole buffer */
-    if (whole && !input && *first) {
+    if (whole && buffer->space == NX__RESULT) {
+        int *first = &l->whole_output[buffer->index]; /* plus one: the output that is this whole buffer */
+        if (*first == 0) *first = at + 1;
         const nx_value *other = &node->args[*first - 1];
-        bool same = other->node == ref->node && other->n == ref->n; /* else: a view of it */
-        output->kind = same ? NX__SAME_OUTPUT : NX__FRESH_VIEW;
-        if (same) output->index = *first - 1;
-    } else if (whole && !input) {
-        *first = at + 1;
+        whole = other->node == ref->node && other->n == ref->n; /* else: a view of it */
     }
+    output->view = !whole;
     if ((output->meta = nx__keep(p, sizeof *output->meta)) == NULL) return NX_NO_MEMORY;
     nx_meta_of(&value.fake->a, output->meta);
     output->meta->offset = value.offset / (int64_t)nx_dtype_bytes(value.fake->a.dtype);
     return NX_OK;
 }
 
-/* ---- addresses ------------------------------------------------------------------------------- */
-/* What each run on the CPU fills in. Operands of direct steps are left out: their loops are given bare
- * pointers. */
-static bool is_patched(const nx_program *p, const nx__reference *reference) {
-    return !nx__slot_static(&p->buffers.at[reference->buffer]) && !reference->by_pointer;
+int nx__output_find_same(const nx_program *p, int at) {
+    const nx__output *output = &p->outputs[at];
+    for (int i = 0; i < at && output->meta && output->space == NX__RESULT && !output->view; i++) {
+        const nx__output *other = &p->outputs[i];
+        if (other->meta && other->space == NX__RESULT && !other->view && other->index == output->index) return i;
+    }
+    return -1;
 }
 
-/* first: by slot, becomes where its patches begin. Those of late results stand behind all others, in the order of making. */
-static int place_patches(nx_program *p, int *first) {
-    int n_slots = p->n_inputs + p->n_fresh, n = 0, early;
+/* ---- addresses ------------------------------------------------------------------------------- */
+/* When a run on the CPU fills it in: 0: at once, 1 + k: when the k-th result is made, -1: it does not. Operands of direct
+ * steps are left out: their loops are given bare pointers. */
+static int filled_in(const nx_program *p, const nx__reference *reference, const int *rank) {
+    const nx__buffer *buffer = &p->buffers.at[reference->buffer];
+    if (reference->by_pointer || buffer->space == NX__CONST || buffer->space == NX__FEATURE) return -1;
+    return buffer->space == NX__INPUT ? 0 : 1 + rank[buffer->index];
+}
+
+/* rank, begin: room for as many numbers as there are results, and two more. */
+static void place_references(nx_program *p, int *rank, int *begin, nx__reference *to) {
+    int n = 0, n_made = 0, last = p->n_fresh + 1;
+    for (int i = 0; i < p->events.n; i++) {
+        if (p->events.at[i].what == NX__MAKE) rank[p->events.at[i].index] = n_made++;
+    }
     for (int i = 0; i < p->references.n; i++) {
-        const nx__reference *reference = &p->references.at[i];
-        if (is_patched(p, reference)) first[nx__slot(p, &p->buffers.at[reference->buffer])]++;
+        int group = filled_in(p, &p->references.at[i], rank);
+        begin[group < 0 ? last : group]++;
     }
-    for (int k = 0; k < p->n_late; k++) {
-        nx__late *late = &p->late[k];
-        late->end = first[p->n_inputs + late->result];
-        first[p->n_inputs + late->result] = -1 - k;
-    }
-    for (int slot = 0; slot < n_slots; slot++) {
-        int own = first[slot];
-        if (own < 0) continue;
-        first[slot] = n;
+    p->n_input_references = begin[0];
+    for (int group = 0; group <= last; group++) {
+        int own = begin[group];
+        begin[group] = n;
         n += own;
     }
-    early = n;
-    for (int k = 0; k < p->n_late; k++) {
-        nx__late *late = &p->late[k];
-        late->begin = n;
-        late->end = n += late->end;
-        first[p->n_inputs + late->result] = late->begin;
+    for (int i = 0; i < p->events.n; i++) {
+        nx__event *event = &p->events.at[i];
+        if (event->what != NX__MAKE) continue;
+        event->begin = begin[1 + rank[event->index]];
+        event->end = begin[2 + rank[event->index]];
     }
-    return early;
-}
-
-static nx_status make_patches(nx_program *p) {
-    p->patches = nx__keep(p, sizeof *p->patches * (size_t)p->references.n);
-    p->base = nx__keep(p, sizeof *p->base * (size_t)(p->n_inputs + p->n_fresh));
-    p->made = nx__keep(p, sizeof *p->made * (size_t)p->n_fresh);
-    p->given = nx__keep(p, sizeof *p->given * (size_t)p->n_outputs);
-    size_t bytes = sizeof(int) * (size_t)(p->n_inputs + p->n_fresh + 1);
-    int *first = nx_alloc_zeroed(bytes); /* by slot */
-    if (first == NULL) return nx_fail_memory(bytes);
-    if (!p->patches || !p->base || !p->made || !p->given) {
-        nx_free(first);
-        return NX_NO_MEMORY;
-    }
-    p->n_patches = place_patches(p, first);
     for (int i = 0; i < p->references.n; i++) {
-        const nx__reference *reference = &p->references.at[i];
-        if (!is_patched(p, reference)) continue;
-        int slot = nx__slot(p, &p->buffers.at[reference->buffer]);
-        p->patches[first[slot]++] = (nx__patch){reference->where, slot, reference->offset};
+        int group = filled_in(p, &p->references.at[i], rank);
+        nx__reference *reference = &to[begin[group < 0 ? last : group]++];
+        *reference = p->references.at[i];
+        reference->index = p->buffers.at[reference->buffer].index;
     }
-    nx_free(first);
-    return NX_OK;
 }
 
-static nx_status cut_parts(nx_program *p) {
-    int64_t elements = 0;
-    for (int i = 0; i < p->steps.n; i++) {
-        const nx__step *step = &p->steps.at[i];
-        if (elements >= NX_POLL_ELEMENTS) {
-            NX_TRY(nx_vec_push(&p->parts, i));
-            elements = 0;
-        }
-        elements += NX_POLL_CALL;
-        for (int k = 0; k < step->n_in; k++)
-            elements += step->in[k].tag == NX_TAG_TENSOR ? step->in[k].array->numel : 0;
-    }
+static nx_status sort_references(nx_program *p) {
+    size_t n = (size_t)p->references.n, bytes = sizeof(nx__reference) * n + 2 * sizeof(int) * (size_t)(p->n_fresh + 2);
+    char *room = nx_alloc_zeroed(bytes);
+    if (room == NULL) return nx_fail_memory(bytes);
+    nx__reference *sorted = (nx__reference *)room;
+    int *rank = (int *)(sorted + n);
+    place_references(p, rank, rank + p->n_fresh + 2, sorted);
+    if (n) memcpy(p->references.at, sorted, sizeof *sorted * n);
+    nx_free(room);
     return NX_OK;
 }
 
 nx_status nx__program_finish(nx_program *p) {
-    NX_TRY(nx__plan_results(p));
-    NX_TRY(nx__plan_releases(p));
-    NX_TRY(make_patches(p));
-    NX_TRY(cut_parts(p));
+    p->made = nx__keep(p, sizeof *p->made * (size_t)p->n_fresh);
+    p->given = nx__keep(p, sizeof *p->given * (size_t)p->n_outputs);
+    if (!p->made || !p->given) return NX_NO_MEMORY;
+    NX_TRY(nx__plan_events(p));
+    NX_TRY(sort_references(p));
     for (int i = 0; i < p->buffers.n; i++) p->buffers.at[i].fake = NULL;
     return NX_OK;
 }

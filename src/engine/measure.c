@@ -97,12 +97,6 @@ static int find_candidates(const nx__step *step, int *out) {
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
-struct nx__measure {
-    int64_t start;
-    bool shows;              /* on a terminal: how far it is */
-    bool shown;
-};
-
 static nx_status time_call(const nx__step *step, int64_t *least) {
     int64_t before = nx_now();
     NX_TRY(nx__step_call(step));
@@ -111,10 +105,11 @@ static nx_status time_call(const nx__step *step, int64_t *least) {
     return NX_OK;
 }
 
-static void show_progress(nx__measure *m, const nx_program *p, int step) {
-    if (!m->shows || nx_now() - m->start < SHOWN_NS) return;
-    fprintf(stderr, "\rmeasuring: step %d of %d", step + 1, p->steps.n);
-    m->shown = true;
+/* On a terminal, how far it is; step -1: it is over. Nothing before SHOWN_NS. */
+static void show_progress(const nx_program *p, int step) {
+    if (nx_now() - p->measures_since < SHOWN_NS || isatty(2) != 1) return;
+    if (step < 0) fprintf(stderr, "\r\033[K");
+    else fprintf(stderr, "\rmeasuring: step %d of %d", step + 1, p->steps.n);
 }
 
 /* The rule's choice stays unless another is clearly quicker. */
@@ -150,9 +145,9 @@ nx_status nx__measure_step(nx_program *p, const nx__step *step) {
     nx__note *note = &p->notes[at];
     note->ns = INT64_MAX;
     for (int k = 0; k < n; k++) least[k] = INT64_MAX;
-    show_progress(p->measuring, p, at);
+    show_progress(p, at);
     NX_TRY(time_call(step, &note->ns)); /* touches its memory first */
-    bool in_time = begin - p->measuring->start < GRAPH_NS;
+    bool in_time = begin - p->measures_since < GRAPH_NS;
     int rounds = 0;
     while (in_time && n == 0 && rounds++ < ROUNDS && (rounds == 1 || nx_now() - begin < STEP_NS / 4))
         NX_TRY(time_call(step, &note->ns));
@@ -310,14 +305,13 @@ static bool may_run(const nx_program *p) {
 }
 
 static nx_status measure(nx_program *p, const uint64_t *keys) {
-    nx__measure m = {.start = nx_now(), .shows = isatty(2) == 1};
     bool all_kept = true;
     for (int i = 0; i < p->steps.n; i++) all_kept = all_kept && p->notes[i].kept;
     if (all_kept) return NX_OK;
-    p->measuring = &m;
+    p->measures_since = nx_now();
     nx_status status = run_once(p);
-    p->measuring = NULL;
-    if (m.shown) fprintf(stderr, "\r\033[K");
+    show_progress(p, -1);
+    p->measures_since = 0;
     if (status == NX_OK) return write_cache(p, keys), NX_OK;
     for (int i = 0; i < p->steps.n; i++) { /* elements that no step takes: the rules hold */
         if (p->steps.at[i].tile) set_choice(&p->steps.at[i], p->notes[i].rule);

@@ -391,6 +391,12 @@ static nx_status read_view(parser *s, nx__output *output, const nx__buffer *buff
     return NX_OK;
 }
 
+/* The first that is this result. */
+static bool is_own(const nx_program *p, int output) {
+    const nx__output *own = &p->outputs[output];
+    return own->meta && own->space == NX__RESULT && !own->view && nx__output_find_same(p, output) < 0;
+}
+
 static nx_status read_output(parser *s, int64_t number) {
     nx_program *p = s->p;
     nx_reader *r = &s->r;
@@ -400,39 +406,26 @@ static nx_status read_output(parser *s, int64_t number) {
     if (number != p->n_outputs) return nx_read_error(r, begin, "out%d is expected here", p->n_outputs);
     NX_TRY(nx__read_form(r, " is ", NULL));
     if (nx__accept_word(r, "nothing")) {
-        output->kind = NX__NOTHING;
+        output->meta = NULL;
     } else if (nx__accept_word(r, "the same tensor as out")) {
         NX_TRY(nx_read_int(r, &index));
-        if (index < 0 || index >= p->n_outputs || p->outputs[index].kind != NX__FRESH)
+        if (index < 0 || index >= p->n_outputs || !is_own(p, (int)index))
             return nx_read_error(r, begin, "this is no result of its own");
-        *output = (nx__output){NX__SAME_OUTPUT, (int)index, p->outputs[index].meta};
+        *output = p->outputs[index];
     } else {
         bool view = nx__accept_word(r, "a view of ");
         bool input = !nx__accept_word(r, "result");
         NX_TRY(nx__read_form(r, input ? "in#" : "#", &index));
         if (index < 0 || index >= (input ? p->n_inputs : p->n_fresh)) return nx_read_error(r, begin, "there is no such tensor");
-        output->kind = input ? (view ? NX__INPUT_VIEW : NX__SAME_INPUT) : view ? NX__FRESH_VIEW : NX__FRESH;
-        output->index = (int)index;
+        *output = (nx__output){.space = input ? NX__INPUT : NX__RESULT, .index = (int)index, .view = view};
         int buffer = find_buffer(s, input ? NX__INPUT : NX__RESULT, index, false);
         if (view) NX_TRY(read_view(s, output, &p->buffers.at[buffer], begin));
         else NX_TRY(copy_meta(s, input ? &p->inputs[index] : &p->fresh[index].array, output));
         if (input && !view) NX_TRY(nx__read_form(r, " itself", NULL));
+        if (nx__output_find_same(p, p->n_outputs) >= 0) return nx_read_error(r, begin, "result%d is given out twice", (int)index);
     }
     p->n_outputs++;
     return nx__end_line(r);
-}
-
-/* Each fresh result is given out whole by at most one output. */
-static nx_status check_outputs(parser *s) {
-    nx_program *p = s->p;
-    bool *given = nx__keep(p, (size_t)p->n_fresh);
-    if (given == NULL) return NX_NO_MEMORY;
-    for (int i = 0; i < p->n_outputs; i++) {
-        if (p->outputs[i].kind != NX__FRESH) continue;
-        if (given[p->outputs[i].index]) return nx_read_error(&s->r, s->r.at, "result%d is given out twice", p->outputs[i].index);
-        given[p->outputs[i].index] = true;
-    }
-    return NX_OK;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------- */
@@ -483,7 +476,6 @@ static nx_status read_program(parser *s) {
     NX_TRY(read_head(s, n));
     NX_TRY(nx__program_room(p, lines, lines, lines));
     NX_TRY(read_lines(s));
-    NX_TRY(check_outputs(s));
     if (n[0] != p->steps.n || n[1] != p->n_tile_programs || n[2] != (int64_t)p->const_bytes)
         return nx_read_error(&s->r, s->r.at, "steps, tile programs or bytes of constants are not as many as the first line says");
     NX_TRY(nx__program_finish(p));

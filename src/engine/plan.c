@@ -6,7 +6,6 @@
  * ends, and the rest, the smallest, lie above: those of one size share places. */
 #include "engine/program.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
 enum { ALIGNMENT = 64 };
@@ -190,23 +189,23 @@ static nx_status place_rest(nx_program *p, piece *pieces, int n) {
 }
 
 /* pieces by size: the largest first. */
-static nx_status place_pieces(nx_program *p, piece *pieces, int n, int *found, nx__alive *alive) {
+static nx_status place_pieces(nx_program *p, piece *pieces, int n, int *found, nx_overlaps *alive) {
     for (int i = 0; i < n; i++) {
-        if (nx__alive_steps(alive) > (uint64_t)SEARCH * (uint64_t)n) return place_rest(p, pieces + i, n - i);
-        int n_found = nx__alive_find(alive, pieces[i].first, pieces[i].last, found);
+        if (nx_overlaps_steps(alive) > (uint64_t)SEARCH * (uint64_t)n) return place_rest(p, pieces + i, n - i);
+        int n_found = nx_overlaps_find(alive, pieces[i].first, pieces[i].last, found);
         NX_TRY(put(p, &pieces[i], find_offset(pieces, found, n_found, &pieces[i])));
-        NX_TRY(nx__alive_add(alive, i, pieces[i].first, pieces[i].last));
+        NX_TRY(nx_overlaps_add(alive, i, pieces[i].first, pieces[i].last));
     }
     return NX_OK;
 }
 
 static nx_status place(nx_program *p, piece *pieces, int n, int *found) {
-    nx__alive *alive;
+    nx_overlaps *alive;
     qsort(pieces, (size_t)n, sizeof *pieces, by_size);
-    NX_TRY(nx__alive_new(p->steps.n + 1, n, &alive));
+    NX_TRY(nx_overlaps_new(p->steps.n + 1, n, &alive));
     nx_status status = place_pieces(p, pieces, n, found, alive);
-    p->plan_steps = nx__alive_steps(alive);
-    nx__alive_free(alive);
+    p->plan_steps = nx_overlaps_steps(alive);
+    nx_overlaps_free(alive);
     for (int i = 0; i < p->buffers.n && status == NX_OK; i++) { /* a replaced buffer stands before the one that replaces it */
         nx__buffer *buffer = &p->buffers.at[i];
         if (buffer->in_place_of >= 0) buffer->offset = p->buffers.at[buffer->in_place_of].offset;
@@ -248,55 +247,70 @@ nx_status nx__do_plan(void *program, bool shares) {
     return status;
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 enum { LATE_BYTES = 256 << 10 };
 
-static int by_making(const void *a, const void *b) {
-    const nx__late *x = a, *y = b;
-    return x->step != y->step ? x->step - y->step : x->result - y->result;
-}
-
 /* A result of some size is made when the first step that writes it comes: until then others use the memory. */
-nx_status nx__plan_results(nx_program *p) {
-    p->late = nx__keep(p, sizeof *p->late * (size_t)p->n_fresh);
-    if (p->late == NULL) return NX_NO_MEMORY;
-    for (int k = 0; k < p->n_fresh; k++) p->late[k] = (nx__late){.step = INT_MAX, .result = k};
+static nx_status plan_results(nx_program *p, int *first) {
+    for (int k = 0; k < p->n_fresh; k++) first[k] = p->steps.n;
     for (int i = 0; i < p->buffers.n; i++) {
         const nx__buffer *buffer = &p->buffers.at[i];
         if (buffer->space != NX__RESULT) continue;
-        nx__late *late = &p->late[buffer->index];
-        if (late->step > buffer->first) late->step = buffer->first;
-        if (buffer->bytes < LATE_BYTES) late->step = 0; /* not worth the while */
+        if (first[buffer->index] > buffer->first) first[buffer->index] = buffer->first;
+        if (buffer->bytes < LATE_BYTES) first[buffer->index] = 0; /* not worth the while */
     }
-    for (int k = 0; k < p->n_fresh; k++)
-        if (p->late[k].step > 0 && p->late[k].step < p->steps.n) p->late[p->n_late++] = p->late[k];
-    if (p->n_late == 0) return NX_OK;
-    if ((p->is_late = nx__keep(p, (size_t)p->n_fresh)) == NULL) return NX_NO_MEMORY;
-    for (int k = 0; k < p->n_late; k++) p->is_late[p->late[k].result] = true;
-    qsort(p->late, (size_t)p->n_late, sizeof *p->late, by_making);
+    for (int k = 0; k < p->n_fresh; k++) {
+        nx__event event = {.what = NX__MAKE, .step = first[k] < p->steps.n ? first[k] : 0, .index = k};
+        NX_TRY(nx_vec_push(&p->events, event));
+    }
     return NX_OK;
 }
 
-/* ---- inputs ---------------------------------------------------------------------------------- */
-static int by_step(const void *a, const void *b) {
-    const nx__release *x = a, *y = b;
-    return x->step != y->step ? x->step - y->step : x->input - y->input;
-}
-
-nx_status nx__plan_releases(nx_program *p) {
-    p->releases = nx__keep(p, sizeof *p->releases * (size_t)p->n_inputs);
-    bool *stays = nx__keep(p, (size_t)p->n_inputs); /* by input: a result shows it, or it is written */
-    if (p->releases == NULL || stays == NULL) return NX_NO_MEMORY;
+/* An input goes after the last step that reads it; those that results show and that are written stay. */
+static nx_status plan_releases(nx_program *p, int *stays) {
     for (int i = 0; i < p->n_inputs; i++) stays[i] = p->input_written[i];
     for (int i = 0; i < p->n_outputs; i++) {
-        const nx__output *output = &p->outputs[i];
-        if (output->kind == NX__SAME_INPUT || output->kind == NX__INPUT_VIEW) stays[output->index] = true;
+        if (p->outputs[i].meta && p->outputs[i].space == NX__INPUT) stays[p->outputs[i].index] = true;
     }
     for (int i = 0; i < p->buffers.n; i++) {
         const nx__buffer *buffer = &p->buffers.at[i];
         if (buffer->space != NX__INPUT || stays[buffer->index]) continue;
-        p->releases[p->n_releases++] = (nx__release){buffer->last, buffer->index};
+        nx__event event = {.what = NX__RELEASE, .step = buffer->last < p->steps.n ? buffer->last + 1 : p->steps.n, .index = buffer->index};
+        NX_TRY(nx_vec_push(&p->events, event));
     }
-    qsort(p->releases, (size_t)p->n_releases, sizeof *p->releases, by_step);
     return NX_OK;
+}
+
+static nx_status plan_polls(nx_program *p) {
+    int64_t elements = 0;
+    for (int i = 0; i < p->steps.n; i++) {
+        const nx__step *step = &p->steps.at[i];
+        if (elements >= NX_POLL_ELEMENTS) {
+            nx__event event = {.what = NX__POLL, .step = i};
+            NX_TRY(nx_vec_push(&p->events, event));
+            elements = 0;
+        }
+        elements += NX_POLL_CALL;
+        for (int k = 0; k < step->n_in; k++)
+            elements += step->in[k].tag == NX_TAG_TENSOR ? step->in[k].array->numel : 0;
+    }
+    return NX_OK;
+}
+
+static int by_step(const void *a, const void *b) {
+    const nx__event *x = a, *y = b;
+    if (x->step != y->step) return x->step - y->step;
+    return x->what != y->what ? (int)x->what - (int)y->what : x->index - y->index;
+}
+
+nx_status nx__plan_events(nx_program *p) {
+    size_t bytes = sizeof(int) * (size_t)(p->n_inputs + p->n_fresh + 1);
+    int *room = nx_alloc(bytes);
+    if (room == NULL) return nx_fail_memory(bytes);
+    nx_status status = plan_results(p, room);
+    if (status == NX_OK) status = plan_releases(p, room + p->n_fresh);
+    if (status == NX_OK) status = plan_polls(p);
+    if (status == NX_OK && p->events.n) qsort(p->events.at, (size_t)p->events.n, sizeof *p->events.at, by_step);
+    nx_free(room);
+    return status;
 }

@@ -163,19 +163,16 @@ static void print_tile(nx_text *text, const nx__tile *tile) {
 }
 
 static void print_outputs(nx_text *text, const nx_program *p) {
-    static const char *const forms[] = {[NX__NOTHING] = "nothing",
-                                        [NX__FRESH] = "result%d",
-                                        [NX__FRESH_VIEW] = "a view of result%d",
-                                        [NX__SAME_INPUT] = "in%d itself",
-                                        [NX__INPUT_VIEW] = "a view of in%d",
-                                        [NX__SAME_OUTPUT] = "the same tensor as out%d"};
     for (int i = 0; i < p->n_outputs; i++) {
         const nx__output *output = &p->outputs[i];
+        int same = nx__output_find_same(p, i);
+        bool input = output->space == NX__INPUT;
         nx_text_add(text, "  out%d is ", i);
-        const char *form = forms[output->kind], *number = strstr(form, "%d");
-        if (number == NULL) nx_text_add(text, "%s", form);
-        else nx_text_add(text, "%.*s%d%s", (int)(number - form), form, output->index, number + 2);
-        if (output->kind == NX__FRESH_VIEW || output->kind == NX__INPUT_VIEW) {
+        if (output->meta == NULL) nx_text_add(text, "nothing");
+        else if (same >= 0) nx_text_add(text, "the same tensor as out%d", same);
+        else nx_text_add(text, "%s%s%d", output->view ? "a view of " : "", input ? "in" : "result", output->index);
+        if (output->meta && input && !output->view) nx_text_add(text, " itself");
+        if (output->view) {
             long long offset = output->meta->offset * (long long)nx_dtype_bytes(output->meta->dtype);
             nx_text_add(text, offset ? "+%lld:" : ":", offset);
             print_meta(text, p, output->meta);

@@ -1,7 +1,7 @@
 /* engine, inside: what a compiled program is made of.
  * Words: a buffer is a piece of memory (an input, a constant, an intermediate, a result); an operand is an
- * array in a buffer, views included; a step is one kernel call with operands; a slot is what a run binds to
- * an address. */
+ * array in a buffer, views included; a step is one kernel call with operands; a reference is an address that a
+ * run fills in; an event is what happens between two steps. */
 #ifndef NX_ENGINE_PROGRAM_H
 #define NX_ENGINE_PROGRAM_H
 
@@ -22,19 +22,16 @@ typedef struct nx__buffer {
 } nx__buffer;
 
 /* An address to fill in: *where = base of `buffer` + offset. tensor: the operand that it belongs to, NULL for
- * the bare pointers of direct steps. */
+ * the bare pointers of direct steps. In a program that is done they stand in the order in which a run on the CPU fills
+ * them in: those of inputs, those of each result (nx__event), then those that stay, or that bare pointers stand in for. */
 typedef struct nx__reference {
     void **where;
     nx_tensor *tensor;
-    int buffer, step;        /* the step that it is of */
     int64_t offset;          /* bytes */
+    int buffer, step;        /* the step that it is of */
+    int index;               /* of the input or result that the buffer is; in a program that is done */
     bool by_pointer;         /* of an operand whose step takes bare pointers on the CPU */
 } nx__reference;
-typedef struct nx__patch {
-    void **where;
-    int slot;
-    int64_t offset;
-} nx__patch;
 
 /* ---- tile programs: a fused region as data --------------------------------------------------- */
 enum {
@@ -116,28 +113,23 @@ typedef struct nx__note {
     int64_t ns, rule_ns;       /* with what was chosen; with the rule's choice */
     bool kept;                 /* read from the file */
 } nx__note;
-typedef struct nx__measure nx__measure;
 enum { NX__MACHINE_ROOM = 160 };
 
-/* A large result that is made before `step`, which writes it first; patches begin .. end are its addresses. */
-typedef struct nx__late { int step, result, begin, end; } nx__late;
-
-/* After `step` nothing reads the input any more. */
-typedef struct nx__release { int step, input; } nx__release;
+/* What happens before `step`. By step, and in this order where several happen. */
+typedef struct nx__event {
+    enum { NX__RELEASE, NX__POLL, NX__MAKE } what;
+    int step;
+    int index;                 /* RELEASE: the input that nothing reads from here on; MAKE: the result that is written from here on */
+    int begin, end;            /* MAKE: the references that are its addresses */
+} nx__event;
 
 /* ---- results --------------------------------------------------------------------------------- */
-typedef enum nx__output_kind {
-    NX__NOTHING,
-    NX__FRESH,
-    NX__FRESH_VIEW,
-    NX__SAME_INPUT,
-    NX__INPUT_VIEW,
-    NX__SAME_OUTPUT
-} nx__output_kind;
+/* What the caller gets: a tensor of its own for what a run made, or an input. */
 typedef struct nx__output {
-    nx__output_kind kind;
-    int index;                 /* of the fresh result, the input or the earlier output */
-    nx_meta *meta;             /* layout; offset counts from the start of the buffer */
+    nx_meta *meta;             /* layout; offset counts from the start of the buffer; NULL: the caller gets nothing */
+    nx__space space;           /* RESULT or INPUT */
+    int index;                 /* which */
+    bool view;                 /* of it; else that tensor, and the same one where several outputs are */
 } nx__output;
 
 struct nx_program {
@@ -152,14 +144,10 @@ struct nx_program {
     int *constant_buffers;
     int n_constants, n_tile_programs;
     NX_VEC(nx__step) steps;
-    NX_VEC(int) parts;         /* a run on the CPU polls between them: the steps up to the end of each but the last */
+    NX_VEC(nx__event) events;
     NX_VEC(nx__buffer) buffers;
     NX_VEC(nx__reference) references;
-    nx__patch *patches;        /* done at each run on the CPU: n_patches at once, then those of late results */
-    int n_patches;
-    nx__late *late;            /* by step; a run on the CPU makes these on the way, and all others before */
-    int n_late;
-    bool *is_late;             /* by result; NULL: none is */
+    int n_input_references;    /* the first of them */
     size_t const_bytes, feature_bytes;
     uint64_t plan_steps;       /* that planning the memory took: tests hold it to be nearly linear */
     size_t live_bytes;         /* the most that intermediates need at one step: no plan has less feature memory */
@@ -168,12 +156,9 @@ struct nx_program {
     bool feature_given;        /* it is the caller's */
     bool bound;                /* addresses of constants are filled in */
     const void *feature_at;    /* those of intermediates are filled in for an arena here; NULL: for none */
-    nx__release *releases;     /* of inputs, by step; those that results show and that are written stay */
-    int n_releases;
-    void **base;               /* room for a run: addresses of inputs, then fresh results */
     nx_tensor **made, **given; /* room for a run: fresh results; tensors of the caller for the results */
     nx__note *notes;           /* by step; NULL: not measured */
-    nx__measure *measuring;    /* while a run measures its steps; else NULL */
+    int64_t measures_since;    /* while a run measures its steps: nx_now() at its beginning; else 0 */
     nx_stream *stream;         /* of the last run on a device */
     bool launched;
     nx_arena arena;           /* nx__keep */
@@ -183,12 +168,8 @@ struct nx_program {
 static inline void *nx__keep(nx_program *program, size_t bytes) {
     return nx_arena_take(&program->arena, bytes);
 }
-static inline int nx__slot(const nx_program *program, const nx__buffer *buffer) {
-    return buffer->space == NX__INPUT ? buffer->index : program->n_inputs + buffer->index;
-}
-static inline bool nx__slot_static(const nx__buffer *buffer) {
-    return buffer->space == NX__CONST || buffer->space == NX__FEATURE;
-}
+/* The output before `at` that is the same tensor; -1: none is. */
+int nx__output_find_same(const nx_program *program, int at);
 
 /* ---- lowering (lower.c, node.c) -------------------------------------------------------------- */
 /* Where a node's result lies. buffer -1: nowhere yet. */
@@ -232,7 +213,7 @@ nx_status nx__kernel_find(const nx_device_api *api, const nx_op *op, nx_kernel_f
 nx_status nx__direct_make(nx_program *program, nx__step *step);
 /* nx_program_new_from_own without memory for constants: nx__program_set_const_base or _share_consts comes next. */
 nx_status nx__program_new_bare(nx_graph *graph, nx_device device, nx_program **out);
-/* What follows from steps and buffers that lie where they shall: late results, releases, patches, parts. */
+/* What follows from steps and buffers that lie where they shall: events, the order of references. */
 nx_status nx__program_finish(nx_program *program);
 /* One step for one operator. */
 nx_status nx__node_lower(nx__lower *lower, const nx_node *node);
@@ -263,19 +244,9 @@ nx_kernel_fn nx__tile_kernel;  /* in: the nx__tile (as INTS), arrays read; out: 
 /* Equal but for the strides of dimensions of size 1. */
 bool nx__same_layout(const nx_array *a, const nx_array *b);
 
-/* ---- lives of pieces (alive.c) --------------------------------------------------------------- */
-typedef struct nx__alive nx__alive;
-nx_status nx__alive_new(int n_steps, int n_pieces, nx__alive **out);
-void nx__alive_free(nx__alive *alive); /* NULL is allowed */
-nx_status nx__alive_add(nx__alive *alive, int piece, int first, int last); /* steps 0 .. n_steps - 1 */
-/* The added pieces that live at a step of [first, last], each once, in no order; found: room for all. How many. */
-int nx__alive_find(nx__alive *alive, int first, int last, int *found);
-uint64_t nx__alive_steps(const nx__alive *alive); /* that questions took so far */
-
 /* ---- memory plan (plan.c) -------------------------------------------------------------------- */
 nx_status nx__do_plan(void *program, bool shares); /* an nx_program; shares: places that are free again are taken */
-nx_status nx__plan_results(nx_program *program);  /* after the memory: which are late */
-nx_status nx__plan_releases(nx_program *program);
+nx_status nx__plan_events(nx_program *program);   /* after the memory */
 
 /* ---- running (run.c) ------------------------------------------------------------------------- */
 nx_status nx__program_set_feature_base(nx_program *program, void *base,

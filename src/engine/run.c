@@ -139,7 +139,6 @@ static inline nx_status take_inputs(nx_program *p, nx_tensor *const *inputs) {
     for (int i = 0; i < p->n_inputs; i++) {
         const nx_array *a = &inputs[i]->a;
         if (NX_UNLIKELY(!same_strides(a, &p->inputs[i]))) return fail_strides(i, a, &p->inputs[i]);
-        p->base[i] = a->data;
     }
     return NX_OK;
 }
@@ -167,7 +166,7 @@ static nx_status adopt_given(nx_program *p, nx_tensor *const *inputs) {
     for (int i = 0; i < p->n_outputs && status == NX_OK; i++) {
         nx_tensor *given = p->given[i];
         const nx__output *output = &p->outputs[i];
-        if (given == NULL || output->kind != NX__FRESH || shared[i]) continue;
+        if (given == NULL || output->meta == NULL || output->space != NX__RESULT || output->view || shared[i]) continue;
         nx_array like = {.sizes = output->meta->size,
                          .strides = output->meta->stride,
                          .dtype = (uint8_t)output->meta->dtype,
@@ -183,19 +182,12 @@ static inline nx_status make_result(nx_program *p, int k) {
         NX_TRY(nx_tensor_new_layout(&p->fresh[k], &p->made[k]));
         if (NX_UNLIKELY(nx_flag.poison) && p->device.type == 0) poison(p->made[k]->storage->data, p->made[k]->storage->bytes);
     }
-    p->base[p->n_inputs + k] = p->made[k]->a.data;
     return NX_OK;
 }
 
-static inline nx_status make_results(nx_program *p) {
+static inline void drop_made(nx_program *p) {
     for (int k = 0; k < p->n_fresh; k++) {
-        if (NX_LIKELY(!p->is_late || !p->is_late[k])) NX_TRY(make_result(p, k));
-    }
-    return NX_OK;
-}
-
-static void drop_made(nx_program *p) {
-    for (int k = 0; k < p->n_fresh; k++) {
+        if (NX_LIKELY(p->made[k] == NULL)) continue;
         nx_tensor_unref(p->made[k]);
         p->made[k] = NULL;
     }
@@ -207,18 +199,24 @@ static nx_status make_view(const nx__output *output, nx_tensor *of, nx_tensor *b
     return nx_tensor_new_view(of->storage, &meta, NX_DEVICE_KEY(of->a.device), base, out);
 }
 
-/* Views first: they need the tensors that the second part hands out. */
+/* A view, an input, a tensor that another output is already. */
+static nx_status give_other(nx_program *p, int i, nx_tensor *const *inputs, nx_tensor **out) {
+    const nx__output *output = &p->outputs[i];
+    bool input = output->space == NX__INPUT;
+    nx_tensor *whole = input ? inputs[output->index] : p->made[output->index];
+    if (output->view) return make_view(output, whole, input ? whole : NULL, &out[i]);
+    if (!input) whole = out[nx__output_find_same(p, i)];
+    out[i] = nx_tensor_ref(whole);
+    return NX_OK;
+}
+
+/* Views of results first: they need the tensors that the second part hands out. */
 static nx_status give_results(nx_program *p, nx_tensor *const *inputs, nx_tensor **out) {
     for (int i = 0; i < p->n_outputs; i++) {
         const nx__output *output = &p->outputs[i];
-        nx_tensor *input =
-            output->kind == NX__SAME_INPUT || output->kind == NX__INPUT_VIEW ? inputs[output->index] : NULL;
-        nx_status status = NX_OK;
         out[i] = NULL;
-        if (output->kind == NX__SAME_INPUT) out[i] = nx_tensor_ref(input);
-        else if (output->kind == NX__INPUT_VIEW) status = make_view(output, input, input, &out[i]);
-        else if (output->kind == NX__FRESH_VIEW)
-            status = make_view(output, p->made[output->index], NULL, &out[i]);
+        if (NX_LIKELY(!output->view)) continue;
+        nx_status status = give_other(p, i, inputs, out);
         if (NX_LIKELY(status == NX_OK)) continue;
         while (i-- > 0) {
             nx_tensor_unref(out[i]);
@@ -228,11 +226,12 @@ static nx_status give_results(nx_program *p, nx_tensor *const *inputs, nx_tensor
     }
     for (int i = 0; i < p->n_outputs; i++) {
         const nx__output *output = &p->outputs[i];
-        if (output->kind == NX__FRESH) {
+        if (output->view || output->meta == NULL) continue;
+        if (NX_LIKELY(output->space == NX__RESULT && p->made[output->index])) {
             out[i] = p->made[output->index];
             p->made[output->index] = NULL;
-        } else if (output->kind == NX__SAME_OUTPUT) {
-            out[i] = nx_tensor_ref(out[output->index]);
+        } else {
+            NX_TRY(give_other(p, i, inputs, out));
         }
     }
     return NX_OK;
@@ -288,7 +287,7 @@ static nx_status poison_steps(nx_program *p, const nx__step *step, const nx__ste
 
 static inline nx_status call_part(nx_program *p, const nx__step *step, const nx__step *end) {
     nx_profile *profile = nx_thread_get()->profile;
-    if (NX_UNLIKELY(p->measuring != NULL)) return measure_steps(p, step, end);
+    if (NX_UNLIKELY(p->measures_since)) return measure_steps(p, step, end);
     if (NX_UNLIKELY(profile != NULL)) return note_steps(profile, step, end);
     if (NX_UNLIKELY(nx_flag.poison)) return poison_steps(p, step, end);
     for (; step < end; step++) NX_TRY(call_step(step));
@@ -300,49 +299,52 @@ static void let_go(nx_tensor **input) {
     *input = NULL;
 }
 
-static inline void patch(const nx_program *p, const nx__patch *at, const nx__patch *end) {
-    for (; at < end; at++) *at->where = (char *)p->base[at->slot] + at->offset;
+static inline void fill_in(const nx__reference *at, const nx__reference *end, const nx_tensor *tensor) {
+    for (; at < end; at++) *at->where = (char *)tensor->a.data + at->offset;
 }
 
-/* Between the steps large results are made, and inputs go that no later one reads. taken: NULL: none goes. */
-static nx_status call_steps_staged(nx_program *p, nx_tensor **taken) {
-    const nx__step *all = p->steps.at;
-    const nx__late *late = p->late, *last = late + p->n_late;
-    int n_releases = taken ? p->n_releases : 0;
-    for (int begin = 0, part = 0, r = 0; begin < p->steps.n;) {
-        for (; late < last && late->step == begin; late++) {
-            NX_TRY(make_result(p, late->result));
-            patch(p, p->patches + late->begin, p->patches + late->end);
-        }
-        int end = part < p->parts.n ? p->parts.at[part] : p->steps.n;
-        if (r < n_releases && p->releases[r].step + 1 < end) end = p->releases[r].step + 1;
-        if (late < last && late->step < end) end = late->step;
-        NX_TRY(call_part(p, all + begin, all + end));
-        for (; r < n_releases && p->releases[r].step < end; r++) let_go(&taken[p->releases[r].input]);
-        if (part < p->parts.n && p->parts.at[part] == end) {
-            NX_TRY(nx_poll());
-            part++;
-        }
-        begin = end;
-    }
+static inline void fill_in_inputs(const nx_program *p, nx_tensor *const *inputs) {
+    const nx__reference *at = p->references.at, *end = at + p->n_input_references;
+    for (; at < end; at++) fill_in(at, at + 1, inputs[at->index]);
+}
+
+static nx_status pass_other(const nx__event *event, nx_tensor **taken) {
+    if (event->what == NX__POLL) return nx_poll();
+    let_go(&taken[event->index]);
     return NX_OK;
 }
 
-static inline nx_status call_steps(nx_program *p) {
+/* taken: the inputs that may go, NULL: none. */
+static inline nx_status call_steps(nx_program *p, nx_tensor **taken) {
     const nx__step *all = p->steps.at;
-    int begin = 0;
-    for (int i = 0; i < p->parts.n; begin = p->parts.at[i++]) {
-        NX_TRY(call_part(p, all + begin, all + p->parts.at[i]));
-        NX_TRY(nx_poll());
+    int at = 0;
+    for (const nx__event *event = p->events.at, *end = event + p->events.n; event < end; event++) {
+        if (event->what == NX__RELEASE && taken == NULL) continue;
+        if (at < event->step) NX_TRY(call_part(p, all + at, all + event->step));
+        at = event->step;
+        if (event->what == NX__MAKE) {
+            NX_TRY(make_result(p, event->index));
+            fill_in(p->references.at + event->begin, p->references.at + event->end, p->made[event->index]);
+        } else {
+            NX_TRY(pass_other(event, taken));
+        }
     }
-    return call_part(p, all + begin, all + p->steps.n);
+    return call_part(p, all + at, all + p->steps.n);
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+static nx_status make_all(nx_program *p) {
+    for (int i = 0; i < p->events.n; i++) {
+        if (p->events.at[i].what == NX__MAKE) NX_TRY(make_result(p, p->events.at[i].index));
+    }
+    return NX_OK;
 }
 
 static void bind_launches(nx_program *p, nx_tensor *const *inputs) {
     for (int i = 0; i < p->references.n; i++) {
         const nx__reference *reference = &p->references.at[i];
         const nx__buffer *buffer = &p->buffers.at[reference->buffer];
-        if (nx__slot_static(buffer) || reference->tensor == NULL) continue;
+        if (buffer->space == NX__CONST || buffer->space == NX__FEATURE || reference->tensor == NULL) continue;
         const nx_tensor *tensor = buffer->space == NX__INPUT ? inputs[buffer->index] : p->made[buffer->index];
         *reference->where = tensor->a.data ? (char *)tensor->a.data + reference->offset : NULL;
         reference->tensor->storage = tensor->storage;
@@ -363,26 +365,29 @@ static nx_status follow_stream(nx_program *p, nx_stream *stream) {
 static nx_status launch_steps(nx_program *p, nx_tensor *const *inputs, nx_tensor **taken) {
     nx_stream *stream = nx_stream_current(p->device);
     NX_TRY(follow_stream(p, stream));
-    for (int k = 0; k < p->n_late; k++) NX_TRY(make_result(p, p->late[k].result));
+    NX_TRY(make_all(p));
     bind_launches(p, inputs);
-    for (int i = 0, r = 0; i < p->steps.n; i++) {
+    const nx__event *event = p->events.at, *end = event + p->events.n;
+    for (int i = 0; i < p->steps.n; i++) {
         const nx__step *step = &p->steps.at[i];
         nx_run run = step->run;
         run.stream = stream;
         nx_profile *profile = nx_thread_get()->profile;
-        int event = profile ? nx_profile_begin(profile, NX_EVENT_STEP, name_step(profile, step)) : -1;
+        int noted = profile ? nx_profile_begin(profile, NX_EVENT_STEP, name_step(profile, step)) : -1;
         nx_status status = nx_device_launch(step->kernel, &run, step->in, step->n_in, step->out, step->n_out);
-        if (profile) nx_profile_end(profile, event);
+        if (profile) nx_profile_end(profile, noted);
         NX_TRY(status);
-        for (; taken && r < p->n_releases && p->releases[r].step <= i; r++) let_go(&taken[p->releases[r].input]);
+        for (; taken && event < end && event->step <= i + 1; event++) {
+            if (event->what == NX__RELEASE) let_go(&taken[event->index]);
+        }
     }
     return NX_OK;
 }
 
 static nx_status call_or_launch(nx_program *p, nx_tensor *const *inputs, nx_tensor **taken, bool launches) {
     if (NX_UNLIKELY(launches)) return launch_steps(p, inputs, taken);
-    patch(p, p->patches, p->patches + p->n_patches);
-    return NX_UNLIKELY(taken != NULL || p->n_late) ? call_steps_staged(p, taken) : call_steps(p);
+    fill_in_inputs(p, inputs);
+    return call_steps(p, taken);
 }
 
 static inline nx_status run_steps(nx_program *p, nx_tensor *const *inputs, nx_tensor **taken) {
@@ -399,26 +404,14 @@ static inline nx_status run_steps(nx_program *p, nx_tensor *const *inputs, nx_te
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
-static nx_status fail_run(nx_program *p, nx_status status) {
-    drop_made(p);
-    return status;
-}
-
 static nx_status run_fresh(nx_program *p, nx_tensor *const *inputs, nx_tensor **taken, nx_tensor **out) {
-    nx_status status = make_results(p);
-    if (NX_LIKELY(status == NX_OK)) status = run_steps(p, inputs, taken);
+    nx_status status = run_steps(p, inputs, taken);
     if (NX_LIKELY(status == NX_OK)) status = give_results(p, inputs, out);
     for (int i = 0; i < p->n_inputs && p->writes_inputs; i++) {
         if (p->input_written[i] && inputs[i]->storage) inputs[i]->storage->version++;
     }
-    if (NX_UNLIKELY(status != NX_OK)) return fail_run(p, status);
-    for (int k = 0; k < p->n_fresh; k++) {
-        if (NX_UNLIKELY(p->made[k] != NULL)) { /* only views of it were wanted */
-            nx_tensor_unref(p->made[k]);
-            p->made[k] = NULL;
-        }
-    }
-    return NX_OK;
+    drop_made(p); /* after a failure, and where only views of one were wanted */
+    return status;
 }
 
 static nx_status copy_into(nx_tensor *to, nx_tensor *from) {

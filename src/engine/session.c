@@ -125,7 +125,7 @@ nx_status nx_session_compile_graph(nx_session *session, uint32_t id) {
 
 static void get_summary(const nx__entry *entry, nx_summary *out) {
     nx_program_get_summary(entry->program, out);
-    if (out->size >= offsetof(nx_summary, n_plans) + sizeof out->n_plans) out->n_plans = entry->plans.n;
+    if (out->size >= offsetof(nx_summary, n_plans) + sizeof out->n_plans) out->n_plans = entry->kept.n + entry->recent.n;
     if (out->size >= offsetof(nx_summary, measured_ns) + sizeof out->measured_ns) {
         out->measured_ns = 0;
         for (int i = 0; entry->program->notes && i < entry->program->steps.n; i++) out->measured_ns += entry->program->notes[i].ns;
@@ -162,7 +162,8 @@ nx_status nx_session_measure_graph(nx_session *session, uint32_t id) {
     NX_TRY(nx__session_find(session, id, true, &entry));
     NX_TRY(nx__session_hold(entry));
     entry->measures = true;
-    for (int i = 0; i < entry->plans.n && status == NX_OK; i++) status = nx_program_measure(entry->plans.at[i].program);
+    for (int i = 0; i < entry->kept.n && status == NX_OK; i++) status = nx_program_measure(entry->kept.at[i]);
+    for (int i = 0; i < entry->recent.n && status == NX_OK; i++) status = nx_program_measure(entry->recent.at[i]);
     nx__session_give(entry);
     return status;
 }
@@ -182,7 +183,7 @@ nx_status nx_session_set_const_base(nx_session *session, uint32_t id, void *base
     nx__entry *entry = NULL;
     NX_TRY(nx__session_find(session, id, true, &entry));
     NX_TRY(nx__session_hold(entry));
-    nx_status status = nx__shapes_set_const_base(entry, session->device, base, bytes);
+    nx_status status = nx__shapes_set_const_base(entry, base, bytes);
     nx__session_give(entry);
     return status;
 }

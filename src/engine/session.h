@@ -4,27 +4,16 @@
 
 #include "engine/program.h"
 
-enum { NX__MAX_PLANS = 16, NX__MAX_GEAR_PLANS = 256 }; /* that are kept of a graph: of sizes that were met; beforehand */
-
-/* A graph as a program for inputs of one layout. pinned: of gears, and stays. */
-typedef struct nx__plan { nx_program *program; bool pinned; } nx__plan;
-
-/* The constants of a graph with open sizes: all its plans have them in one place. */
-typedef struct nx__constants {
-    nx_tensor **at;        /* lent by the graph */
-    size_t *offsets;
-    int n;
-    size_t bytes;
-    nx_storage *memory;    /* the caller's or the session's; NULL: not yet */
-} nx__constants;
+enum { NX__MAX_PLANS = 16, NX__MAX_GEAR_PLANS = 256 }; /* of sizes that were met and are kept; of gears */
 
 typedef struct nx__entry {
     uint32_t id;
     nx_graph *graph;       /* as it was added; of no open size: functional once it is compiled */
     bool is_open;
-    NX_VEC(nx__plan) plans;/* the one used last first; of no open size: one */
+    NX_VEC(nx_program *) kept;  /* plans of all gears; without gears, of the example; where no size is open, the one plan. In an open
+                                 * graph the constants lie where the first has them. */
+    NX_VEC(nx_program *) recent;/* plans of sizes that were met, the one used last first */
     nx_program *program;   /* the plan that was compiled or used last; NULL: not compiled */
-    nx__constants constants;
     void *feature_base;    /* of the caller, for all plans; NULL: none */
     size_t feature_bytes;
     bool measures;         /* plans are measured when they are made */
@@ -47,7 +36,7 @@ nx_status nx__shapes_compile(nx__entry *entry, nx_device device);
 nx_status nx__shapes_choose(nx__entry *entry, nx_device device, nx_tensor *const *inputs);
 /* The same by sizes alone; sizes[i] NULL: those of the example. */
 nx_status nx__shapes_choose_sizes(nx__entry *entry, nx_device device, const int64_t *const *sizes);
-nx_status nx__shapes_set_const_base(nx__entry *entry, nx_device device, void *base, size_t bytes);
+nx_status nx__shapes_set_const_base(nx__entry *entry, void *base, size_t bytes);
 nx_status nx__shapes_set_feature_base(nx__entry *entry, void *base, size_t bytes);
 void nx__shapes_free(nx__entry *entry);
 

@@ -1,8 +1,7 @@
 /* The plans of a graph with open sizes. For inputs of other sizes nx_graph_fit() makes every size of the captured graph a number
  * again, with the checks that the graph holds; what comes out is compiled as any graph. A plan is found again by the layouts of
- * its inputs; the one that was not used for longest makes room, those of gears stay. Constants lie once, for all plans; arenas
- * are leased by runs, as those of all programs, unless the caller gave one.
- * Of no open size: one plan, whose constants are its own. Next: session.c, ../ir/ints.c. */
+ * its inputs; the one that was not used for longest makes room, those of gears and of the example stay. Constants lie once, for
+ * all plans; arenas are leased by runs, as those of all programs, unless the caller gave one. Next: session.c, ../ir/ints.c. */
 #include "engine/session.h"
 
 /* ---- functional graphs ----------------------------------------------------------------------- */
@@ -53,42 +52,25 @@ nx_status nx__make_functional(nx_graph *graph) {
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */
-static nx_status find_constants(const nx_graph *graph, nx__constants *c) {
-    size_t n = 0;
-    for (const nx_node *node = graph->first; node; node = node->next) n += node->constant != NULL;
-    c->at = nx_alloc(sizeof *c->at * (n + 1));
-    c->offsets = nx_alloc(sizeof *c->offsets * (n + 1));
-    if (!c->at || !c->offsets) return nx_fail_memory(sizeof *c->at * n);
-    for (const nx_node *node = graph->first; node; node = node->next) {
-        if (node->constant == NULL) continue;
-        c->at[c->n] = node->constant;
-        c->offsets[c->n++] = c->bytes;
-        c->bytes += (nx__bytes_of(&node->constant->a) + 63) & ~(size_t)63;
-    }
-    return NX_OK;
-}
-
-static void free_constants(nx__constants *c) {
-    nx_free(c->at);
-    nx_free(c->offsets);
-    nx_storage_unref(c->memory);
-    *c = (nx__constants){0};
-}
-
-/* The program has its constants where `c` has them; one that has others has all in a place of its own. */
-static nx_status share_constants(nx_program *p, const nx__constants *c) {
+/* The program has its constants where `first` has them; one that has others has all in a place of its own. */
+static nx_status share_constants(nx_program *p, const nx_program *first) {
     int *place = nx_alloc(sizeof *place * (size_t)(p->n_constants + 1));
     bool known = true;
     if (place == NULL) return nx_fail_memory(sizeof *place * (size_t)p->n_constants);
-    for (int i = 0; i < p->n_constants && known; i++) {
-        for (place[i] = 0; place[i] < c->n && c->at[place[i]] != p->constants[i];) place[i]++;
-        known = place[i] < c->n;
+    for (int i = 0, at = 0; i < p->n_constants && known; i++) { /* nearly always in the same order */
+        known = false;
+        for (int tried = 0; tried < first->n_constants && !known; tried++, at++) {
+            if (at == first->n_constants) at = 0;
+            place[i] = at;
+            known = first->constants[at] == p->constants[i];
+        }
     }
-    for (int i = 0; i < p->n_constants && known; i++) p->buffers.at[p->constant_buffers[i]].offset = c->offsets[place[i]];
+    for (int i = 0; i < p->n_constants && known; i++)
+        p->buffers.at[p->constant_buffers[i]].offset = first->buffers.at[first->constant_buffers[place[i]]].offset;
     nx_free(place);
     if (!known) return nx__program_set_const_base(p, NULL, 0);
-    p->const_bytes = c->bytes;
-    nx__program_share_consts(p, c->memory);
+    p->const_bytes = first->const_bytes;
+    nx__program_share_consts(p, first->const_memory);
     return NX_OK;
 }
 
@@ -205,41 +187,47 @@ static nx_status make_program(const nx_graph *graph, nx_device device, nx_tensor
     return status == NX_OK ? NX_OK : fail_fit(graph, inputs, status);
 }
 
-static int find_oldest(const nx__entry *entry) {
-    int at = -1, n = 0;
-    for (int i = 0; i < entry->plans.n; i++) {
-        if (entry->plans.at[i].pinned) continue;
-        at = i;
-        n++;
-    }
-    return n >= NX__MAX_PLANS ? at : -1;
-}
-
-static void to_front(nx__entry *entry, int at) {
-    nx__plan plan = entry->plans.at[at];
-    for (; at > 0; at--) entry->plans.at[at] = entry->plans.at[at - 1];
-    entry->plans.at[0] = plan;
-}
-
-static nx_status add_plan(nx__entry *entry, nx_device device, nx_tensor *const *inputs, bool pinned) {
+static nx_status make_plan(nx__entry *entry, nx_device device, nx_tensor *const *inputs, nx_program **out) {
     nx_program *program;
-    int at = pinned ? -1 : find_oldest(entry);
     NX_TRY(make_program(entry->graph, device, inputs, &program));
-    nx_status status = share_constants(program, &entry->constants);
+    nx_status status = NX_OK;
+    if (entry->kept.n) status = share_constants(program, entry->kept.at[0]);
+    else if (program->n_constants) status = nx__program_set_const_base(program, NULL, 0);
     if (status == NX_OK && entry->measures) status = nx_program_measure(program);
-    if (status == NX_OK && at < 0) {
-        status = nx_vec_push(&entry->plans, ((nx__plan){program, pinned}));
-        at = entry->plans.n - 1;
-    } else if (status == NX_OK) {
-        nx_program_free(entry->plans.at[at].program);
-        entry->plans.at[at] = (nx__plan){program, pinned};
-    }
-    if (status == NX_OK) to_front(entry, at);
+    if (status == NX_OK) *out = program;
     else nx_program_free(program);
     return status;
 }
 
+static nx_status keep_plan(nx__entry *entry, nx_device device, nx_tensor *const *inputs) {
+    nx_program *program;
+    NX_TRY(make_plan(entry, device, inputs, &program));
+    nx_status status = nx_vec_push(&entry->kept, program);
+    if (status != NX_OK) nx_program_free(program);
+    return status;
+}
+
 /* ---- choosing -------------------------------------------------------------------------------- */
+static void to_front(nx__entry *entry, int at) {
+    nx_program *program = entry->recent.at[at];
+    for (; at > 0; at--) entry->recent.at[at] = entry->recent.at[at - 1];
+    entry->recent.at[0] = program;
+}
+
+/* At the end of the recent ones, in the place of the one that was not used for longest. */
+static nx_status add_recent(nx__entry *entry, nx_device device, nx_tensor *const *inputs) {
+    nx_program *program;
+    NX_TRY(make_plan(entry, device, inputs, &program));
+    if (entry->recent.n == NX__MAX_PLANS) {
+        nx_program_free(entry->recent.at[NX__MAX_PLANS - 1]);
+        entry->recent.at[NX__MAX_PLANS - 1] = program;
+        return NX_OK;
+    }
+    nx_status status = nx_vec_push(&entry->recent, program);
+    if (status != NX_OK) nx_program_free(program);
+    return status;
+}
+
 static nx_status use_feature_base(nx__entry *entry, nx_program *p) {
     bool here = p->feature_given && p->feature_memory->data == entry->feature_base && p->feature_memory->bytes == entry->feature_bytes;
     if (here || (entry->feature_base == NULL && !p->feature_given)) return NX_OK;
@@ -248,14 +236,20 @@ static nx_status use_feature_base(nx__entry *entry, nx_program *p) {
 
 static nx_status choose(nx__entry *entry, nx_device device, nx_tensor *const *inputs) {
     int at = 0;
-    while (at < entry->plans.n && !same_inputs(entry->plans.at[at].program, inputs)) at++;
-    if (at < entry->plans.n) {
-        if (at) to_front(entry, at);
-    } else {
-        NX_TRY(check_sizes(entry->graph, inputs));
-        NX_TRY(add_plan(entry, device, inputs, false));
+    if (entry->program && same_inputs(entry->program, inputs)) return NX_OK;
+    for (int i = 0; i < entry->kept.n; i++) {
+        if (!same_inputs(entry->kept.at[i], inputs)) continue;
+        entry->program = entry->kept.at[i];
+        return NX_OK;
     }
-    entry->program = entry->plans.at[0].program;
+    while (at < entry->recent.n && !same_inputs(entry->recent.at[at], inputs)) at++;
+    if (at == entry->recent.n) {
+        NX_TRY(check_sizes(entry->graph, inputs));
+        NX_TRY(add_recent(entry, device, inputs));
+        at = entry->recent.n - 1;
+    }
+    to_front(entry, at);
+    entry->program = entry->recent.at[0];
     return NX_OK;
 }
 
@@ -264,18 +258,32 @@ nx_status nx__shapes_choose(nx__entry *entry, nx_device device, nx_tensor *const
     return use_feature_base(entry, entry->program);
 }
 
-/* Fakes of the graph's inputs with these sizes. */
-static nx_status fakes_of_sizes(const nx_graph *graph, const int64_t *const *sizes, nx_tensor ***out) {
+/* Combination `k` of gears. */
+static void set_gears(const nx_node *input, int64_t *k, int64_t *sizes) {
+    for (int d = 0; d < input->fakes[0]->a.ndim; d++) {
+        nx_size_range range = nx_node_range(input, d);
+        if (!(input->varying >> d & 1) || range.n_gears == 0) continue;
+        sizes[d] = range.gears[*k % range.n_gears];
+        *k /= range.n_gears;
+    }
+}
+
+/* Fakes of the graph's inputs with these sizes; sizes, or those of an input, NULL: those of the example, with the gears of
+ * combination `gears` where it is not negative. */
+static nx_status fakes_of_sizes(const nx_graph *graph, const int64_t *const *sizes, int64_t gears, nx_tensor ***out) {
     nx_tensor **fakes = nx_alloc_zeroed(sizeof *fakes * (size_t)(graph->n_inputs + 1));
     nx_status status = fakes ? NX_OK : nx_fail_memory(sizeof *fakes * (size_t)graph->n_inputs);
     int i = 0;
     for (const nx_node *node = graph->first; status == NX_OK && i < graph->n_inputs; node = node->next, i++) {
         const nx_array *like = &node->fakes[0]->a;
+        int64_t own[NX_MAX_DIMS];
         nx_meta meta;
-        for (int d = 0; sizes && sizes[i] && d < like->ndim && status == NX_OK; d++) {
-            if (sizes[i][d] < 0) status = nx_fail(NX_VALUE, "sizes: input %d (%s) has a negative size", i, node->name);
+        memcpy(own, sizes && sizes[i] ? sizes[i] : like->sizes, sizeof *own * like->ndim);
+        if (gears >= 0) set_gears(node, &gears, own);
+        for (int d = 0; d < like->ndim && status == NX_OK; d++) {
+            if (own[d] < 0) status = nx_fail(NX_VALUE, "sizes: input %d (%s) has a negative size", i, node->name);
         }
-        lay_out(like, sizes && sizes[i] ? sizes[i] : like->sizes, &meta);
+        lay_out(like, own, &meta);
         if (status == NX_OK) status = nx_fake_new(&meta, 0, &fakes[i]);
     }
     if (status == NX_OK) *out = fakes;
@@ -285,7 +293,7 @@ static nx_status fakes_of_sizes(const nx_graph *graph, const int64_t *const *siz
 
 nx_status nx__shapes_choose_sizes(nx__entry *entry, nx_device device, const int64_t *const *sizes) {
     nx_tensor **fakes;
-    NX_TRY(fakes_of_sizes(entry->graph, sizes, &fakes));
+    NX_TRY(fakes_of_sizes(entry->graph, sizes, -1, &fakes));
     nx_status status = check_sizes(entry->graph, fakes);
     if (status == NX_OK && entry->is_open) status = choose(entry, device, fakes);
     drop_fakes(fakes, entry->graph->n_inputs);
@@ -293,95 +301,63 @@ nx_status nx__shapes_choose_sizes(nx__entry *entry, nx_device device, const int6
 }
 
 /* ---- gears ----------------------------------------------------------------------------------- */
-/* One dimension with gears, and where its size stands. */
-typedef struct wheel { nx_size_range range; int64_t *size; int at; } wheel;
-typedef struct gears {
-    NX_VEC(wheel) wheels;
-    int64_t **sizes;         /* by input */
-    bool all;                /* no open dimension is without gears */
-    int64_t n;               /* combinations */
-} gears;
-
-static nx_status find_gears(const nx_graph *graph, gears *g) {
+/* Combinations of gears; 0: an open dimension has none. More than NX__MAX_GEAR_PLANS are some number above it. */
+static int64_t count_gears(const nx_graph *graph) {
+    int64_t n = 1;
     int i = 0;
-    g->all = true;
-    g->n = 1;
-    if ((g->sizes = nx_alloc_zeroed(sizeof *g->sizes * (size_t)(graph->n_inputs + 1))) == NULL)
-        return nx_fail_memory(sizeof *g->sizes * (size_t)graph->n_inputs);
     for (const nx_node *node = graph->first; i < graph->n_inputs; node = node->next, i++) {
-        const nx_array *a = &node->fakes[0]->a;
-        size_t bytes = sizeof(int64_t) * ((size_t)a->ndim + 1);
-        if ((g->sizes[i] = nx_alloc(bytes)) == NULL) return nx_fail_memory(bytes);
-        memcpy(g->sizes[i], a->sizes, sizeof(int64_t) * a->ndim);
-        for (int d = 0; d < a->ndim && node->varying; d++) {
-            wheel w = {nx_node_range(node, d), &g->sizes[i][d], 0};
+        for (int d = 0; d < node->fakes[0]->a.ndim && node->varying; d++) {
             if (!(node->varying >> d & 1)) continue;
-            if (w.range.n_gears == 0) g->all = false;
-            else NX_TRY(nx_vec_push(&g->wheels, w));
-            if (w.range.n_gears && g->n <= NX__MAX_GEAR_PLANS) g->n *= w.range.n_gears;
+            if (n <= NX__MAX_GEAR_PLANS) n *= nx_node_range(node, d).n_gears;
         }
     }
-    return NX_OK;
-}
-
-static bool turn(gears *g) {
-    for (int k = 0; k < g->wheels.n; k++) {
-        wheel *w = &g->wheels.at[k];
-        if (++w->at < w->range.n_gears) return true;
-        w->at = 0;
-    }
-    return false;
+    return n;
 }
 
 /* A combination that the graph does not hold for has no plan: two inputs of one batch share their sizes. */
-static nx_status make_gear_plans(nx__entry *entry, nx_device device, gears *g) {
-    int n_made = 0;
+static nx_status keep_gears(nx__entry *entry, nx_device device, int64_t n) {
     nx_status last = NX_OK;
-    do {
+    if (n > NX__MAX_GEAR_PLANS) return nx_fail(NX_VALUE, "compile: more than %d combinations of gears", NX__MAX_GEAR_PLANS);
+    for (int64_t k = 0; k < n; k++) {
         nx_tensor **fakes;
-        for (int k = 0; k < g->wheels.n; k++) *g->wheels.at[k].size = g->wheels.at[k].range.gears[g->wheels.at[k].at];
-        NX_TRY(fakes_of_sizes(entry->graph, (const int64_t *const *)g->sizes, &fakes));
-        nx_status status = add_plan(entry, device, fakes, true);
+        NX_TRY(fakes_of_sizes(entry->graph, NULL, k, &fakes));
+        nx_status status = keep_plan(entry, device, fakes);
         drop_fakes(fakes, entry->graph->n_inputs);
         if (status == NX_NO_MEMORY) return status;
-        if (status == NX_OK) n_made++;
-        else last = status;
-    } while (turn(g));
-    return n_made ? NX_OK : last;
-}
-
-static nx_status compile_gears(nx__entry *entry, nx_device device) {
-    gears g = {0};
-    nx_status status = find_gears(entry->graph, &g);
-    if (status == NX_OK && g.wheels.n && g.all && g.n > NX__MAX_GEAR_PLANS)
-        status = nx_fail(NX_VALUE, "compile: more than %d combinations of gears", NX__MAX_GEAR_PLANS);
-    else if (status == NX_OK && g.wheels.n && g.all) status = make_gear_plans(entry, device, &g);
-    for (int i = 0; g.sizes && i < entry->graph->n_inputs; i++) nx_free(g.sizes[i]);
-    nx_free(g.sizes);
-    nx_vec_free(&g.wheels);
-    return status;
+        if (status != NX_OK) last = status;
+    }
+    return entry->kept.n ? NX_OK : last;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 static void free_plans(nx__entry *entry) {
-    for (int i = 0; i < entry->plans.n; i++) nx_program_free(entry->plans.at[i].program);
-    nx_vec_free(&entry->plans);
+    for (int i = 0; i < entry->kept.n; i++) nx_program_free(entry->kept.at[i]);
+    for (int i = 0; i < entry->recent.n; i++) nx_program_free(entry->recent.at[i]);
+    nx_vec_free(&entry->kept);
+    nx_vec_free(&entry->recent);
 }
 
 static nx_status compile_static(nx__entry *made, nx_device device) {
     NX_TRY(nx__make_functional(made->graph));
-    NX_TRY(nx_vec_push(&made->plans, ((nx__plan){NULL, true})));
-    nx_status status = nx_program_new(made->graph, device, &made->plans.at[0].program);
-    made->program = made->plans.at[0].program;
-    if (status == NX_OK && made->measures) status = nx_program_measure(made->program);
-    return status;
+    NX_TRY(nx_program_new(made->graph, device, &made->program));
+    nx_status status = nx_vec_push(&made->kept, made->program);
+    if (status != NX_OK) nx_program_free(made->program);
+    return status == NX_OK && made->measures ? nx_program_measure(made->program) : status;
 }
 
 static nx_status compile_open(nx__entry *made, nx_device device) {
+    nx_tensor **fakes;
+    int64_t n_gears = count_gears(made->graph);
     NX_TRY(check_offsets(made->graph));
-    NX_TRY(find_constants(made->graph, &made->constants));
-    NX_TRY(nx__shapes_set_const_base(made, device, NULL, 0));
-    NX_TRY(compile_gears(made, device));
+    if (n_gears) {
+        NX_TRY(keep_gears(made, device, n_gears));
+    } else {
+        NX_TRY(fakes_of_sizes(made->graph, NULL, -1, &fakes));
+        nx_status status = check_sizes(made->graph, fakes);
+        if (status == NX_OK) status = keep_plan(made, device, fakes);
+        drop_fakes(fakes, made->graph->n_inputs);
+        NX_TRY(status);
+    }
     return nx__shapes_choose_sizes(made, device, NULL);
 }
 
@@ -390,45 +366,31 @@ nx_status nx__shapes_compile(nx__entry *entry, nx_device device) {
     nx_status status = made.is_open ? compile_open(&made, device) : compile_static(&made, device);
     if (status != NX_OK) {
         free_plans(&made);
-        free_constants(&made.constants);
         return status;
     }
     free_plans(entry);
-    free_constants(&entry->constants);
     entry->is_open = made.is_open;
-    entry->constants = made.constants;
     entry->program = made.program;
-    entry->plans.at = made.plans.at;
-    entry->plans.n = made.plans.n;
-    entry->plans.room = made.plans.room;
+    memcpy(&entry->kept, &made.kept, sizeof made.kept);
+    memcpy(&entry->recent, &made.recent, sizeof made.recent);
     entry->feature_base = NULL;
     return NX_OK;
 }
 
-void nx__shapes_free(nx__entry *entry) {
-    free_plans(entry);
-    free_constants(&entry->constants);
-}
+void nx__shapes_free(nx__entry *entry) { free_plans(entry); }
 
 /* ---- bases ----------------------------------------------------------------------------------- */
-nx_status nx__shapes_set_const_base(nx__entry *entry, nx_device device, void *base, size_t bytes) {
-    nx__constants *c = &entry->constants;
-    nx_storage *memory;
-    if (!entry->is_open) return nx__program_set_const_base(entry->program, base, bytes);
-    if (c->n == 0 && base == NULL) return NX_OK;
-    NX_TRY(nx__base_take(device, "const", base, bytes, c->bytes, &memory));
-    for (int i = 0; i < c->n; i++) {
-        nx_status status = nx__constant_copy(device, memory, c->offsets[i], c->at[i]);
-        if (status == NX_OK) continue;
-        nx_storage_unref(memory);
-        return status;
+nx_status nx__shapes_set_const_base(nx__entry *entry, void *base, size_t bytes) {
+    nx_program *first = entry->kept.at[0];
+    const nx_storage *before = first->const_memory;
+    if (first->n_constants == 0 && base == NULL) return NX_OK;
+    NX_TRY(nx__program_set_const_base(first, base, bytes));
+    for (int i = 1; i < entry->kept.n; i++) {
+        if (entry->kept.at[i]->const_memory == before) nx__program_share_consts(entry->kept.at[i], first->const_memory);
     }
-    for (int i = 0; i < entry->plans.n; i++) {
-        nx_program *p = entry->plans.at[i].program;
-        if (p->const_memory == c->memory) nx__program_share_consts(p, memory);
+    for (int i = 0; i < entry->recent.n; i++) {
+        if (entry->recent.at[i]->const_memory == before) nx__program_share_consts(entry->recent.at[i], first->const_memory);
     }
-    nx_storage_unref(c->memory);
-    c->memory = memory;
     return NX_OK;
 }
 
