@@ -2,6 +2,7 @@
 
 import copy
 import linecache
+from pathlib import Path
 
 from .. import _C
 from ..nn import Module, Parameter
@@ -216,6 +217,13 @@ class GraphModule(Module):
                     used.update(f"{node.target}.{name}" for name, _ in inside.named_modules())
         for name in [name for name, _ in self.named_modules() if name and name not in used]:
             self.delete_submodule(name)
+
+    def to_folder(self, folder, module_name: str = "FxModule") -> None:
+        """Writes a package of Python: a class `module_name` with this forward, and its parameters beside it. Layers
+        whose text is Python stand in it as that, others as files."""
+        from ._to_folder import write
+
+        write(self, Path(folder), module_name)
 
     def _root(self) -> Module:
         """A module with what this one holds."""

@@ -3,9 +3,7 @@
 import abc
 
 from ..node import Node
-from .tools_common import get_node_target
-
-_CALLS = ("call_module", "call_function", "call_method")
+from .tools_common import _CALLS, get_node_target
 
 
 class OperatorSupportBase(abc.ABC):

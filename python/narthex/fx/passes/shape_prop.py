@@ -35,12 +35,11 @@ def _extract_tensor_metadata(result, include_contiguity: bool = True) -> TensorM
 
 class ShapeProp(Interpreter):
     """propagate(*inputs) runs the graph; node.meta["tensor_meta"] then has a TensorMetadata, or a structure of them,
-    and node.meta["type"] the result's type. fake_mode: not there yet; inputs on `meta` run without elements."""
+    and node.meta["type"] the result's type. fake_mode: a FakeTensorMode, in which nothing has elements."""
 
     def __init__(self, gm, fake_mode=None) -> None:
         super().__init__(gm)
-        if fake_mode is not None:
-            raise NotImplementedError("ShapeProp(fake_mode=...) is not there yet: propagate tensors on the device meta")
+        self.fake_mode = fake_mode
 
     def run_node(self, n: Node):
         result, found = super().run_node(n), []
@@ -59,4 +58,8 @@ class ShapeProp(Interpreter):
 
     def propagate(self, *args):
         """The graph's result."""
-        return super().run(*args)
+        if self.fake_mode is None:
+            return super().run(*args)
+        made = [self.fake_mode.from_tensor(x) if isinstance(x, _C.TensorBase) else x for x in args]
+        with self.fake_mode:
+            return super().run(*made)

@@ -8,9 +8,11 @@ from ..node import Node, map_arg
 def split_module(
     m: GraphModule, root_m, split_callback, qualname_map: dict | None = None, keep_original_order: bool = False,
     keep_original_node_name: bool = False, keep_original_input_name: bool = True, *, partition_affix: str | None = None,
+    tuple_return: bool = False,
 ) -> GraphModule:  # fmt: skip
     """A GraphModule that calls one submodule, submod_X, for all nodes of which split_callback(node) says X.
-    qualname_map gets what names in the submodules were before. The parts may not need each other in a circle."""
+    qualname_map gets what names in the submodules were before. tuple_return: also one result is a tuple. The
+    parts may not need each other in a circle."""
     part_of, parts = {}, {}
     for node in m.graph.nodes:
         if node.op in ("placeholder", "get_attr", "output"):
@@ -35,7 +37,7 @@ def split_module(
             at[node] = base.placeholder(node.target, node.type, *node.args)
             at[node].meta = dict(node.meta)
     for name in order:
-        _part(m, name, parts[name], part_of, base, at, modules, qualname_map, partition_affix)
+        _part(m, name, parts[name], base, at, modules, qualname_map, partition_affix, tuple_return)
     result = m.graph.output_node()
 
     def outer(node: Node) -> Node:
@@ -54,7 +56,9 @@ def _value(module, path: str):
     return module
 
 
-def _part(m, name: str, nodes: list, part_of: dict, base: Graph, at: dict, modules: dict, qualname_map, affix) -> None:
+def _part(
+    m, name: str, nodes: list, base: Graph, at: dict, modules: dict, qualname_map, affix, as_tuple: bool
+) -> None:
     """One submodule and the call of it."""
     graph, inside, inputs = Graph(), {}, []
     own = set(nodes)
@@ -80,14 +84,14 @@ def _part(m, name: str, nodes: list, part_of: dict, base: Graph, at: dict, modul
         inside[node] = graph.node_copy(node, local)
     results = [node for node in nodes if any(user not in own for user in node.users)]
     made = tuple(inside[node] for node in results)
-    graph.output(made[0] if len(made) == 1 else made)
+    graph.output(made[0] if len(made) == 1 and not as_tuple else made)
     title = f"submod_{affix + '_' if affix else ''}{name}"
     named = {node.target: _value(m, node.target) for node in graph.nodes if node.op in ("call_module", "get_attr")}
     modules[title] = GraphModule(named, graph, title)
     for path in named if qualname_map is not None else ():
         qualname_map[f"{title}.{path}"] = path
     call = base.call_module(title, tuple(at[node] for node in inputs))
-    if len(results) == 1:
+    if len(results) == 1 and not as_tuple:
         at[results[0]] = call
         return
     import operator

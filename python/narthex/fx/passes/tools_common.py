@@ -4,6 +4,8 @@ from ..graph import Graph
 from ..graph_module import GraphModule
 from ..node import Node, _get_qualified_name
 
+_CALLS = ("call_module", "call_function", "call_method")
+
 
 def get_acc_ops_name(k) -> str:
     """The name by which tables of operators know a function; a name as it is."""
@@ -15,7 +17,7 @@ def get_acc_ops_name(k) -> str:
 
 def get_node_target(submodules, node: Node) -> str:
     """What a node calls: the class of a module, with PyTorch's path, a function with its module, a method's name."""
-    if node.op not in ("call_module", "call_method", "call_function"):
+    if node.op not in _CALLS:
         raise AssertionError(
             f"Expect op types of call_module, call_method, call_function, but found {node.op}"
         )
@@ -37,12 +39,59 @@ def is_node_output_tensor(node: Node) -> bool:
     return isinstance(kind, type) and issubclass(kind, Tensor)
 
 
-def _in_order(nodes) -> tuple[list[Node], list[Node]]:
-    """The nodes as they stand, each one behind what it reads, and those that never can be, which need each other."""
+class FxNetAccFusionsFinder:
+    """Called: for each of acc_nodes that passes something on to others of them that is no tensor, or reads such, the
+    nodes that therefore stay together."""
+
+    def __init__(self, module: GraphModule, acc_nodes: set[Node]) -> None:
+        self.module, self.nodes, self.acc_nodes = module, list(module.graph.nodes), acc_nodes
+
+    def __call__(self) -> dict[Node, set[Node]]:
+        group_of: dict[Node, set[Node]] = {}
+        for node in self.nodes:
+            if node not in self.acc_nodes or is_node_output_tensor(node):
+                continue
+            members = {node, *(user for user in node.users if user in self.acc_nodes)}
+            group = members.union(*(group_of.get(each, ()) for each in members))
+            if len(group) > 1:
+                group_of.update(dict.fromkeys(self._between(group), group))
+        return group_of
+
+    def _between(self, group: set[Node]) -> set[Node]:
+        """The group, with the accelerator's nodes on the ways from one of it to another."""
+        place = {node: at for at, node in enumerate(self.nodes)}
+        first = min(place[node] for node in group)
+        while more := {
+            given
+            for node in group
+            for given in node.all_input_nodes
+            if given in self.acc_nodes and given not in group and place[given] > first and self._reads(given, group)
+        }:
+            group |= more
+        return group
+
+    @staticmethod
+    def _reads(node: Node, group: set[Node]) -> bool:
+        """Whether the node reads one of the group, or what does."""
+        ahead, seen = [node], set()
+        while ahead:
+            for given in ahead.pop().all_input_nodes:
+                if given in group:
+                    return True
+                if given not in seen:
+                    seen.add(given)
+                    ahead.append(given)
+        return False
+
+
+def _in_order(nodes, own: set | None = None) -> tuple[list[Node], list[Node]]:
+    """The nodes as they stand, each one behind what it reads, and those that never can be, which need each other.
+    own: what is outside of it is there already."""
     waiting, left, order = {}, {}, []
     for node in nodes:
-        left[node] = len(node.all_input_nodes)
-        for given in node.all_input_nodes:
+        inputs = [given for given in node.all_input_nodes if own is None or given in own]
+        left[node] = len(inputs)
+        for given in inputs:
             waiting.setdefault(given, []).append(node)
     seen, ready = set(), []
 

@@ -1,0 +1,1 @@
+"""Patterns found in graphs, and parts of graphs made modules."""
