@@ -1,16 +1,16 @@
-/* narthex.autograd.Function.apply in the usual case: forward takes the context and tensors, and gives new ones; and what its
- * backward finds and gives, in the usual case.
+/* narthex.autograd.Function.apply in the usual case: forward takes the context and tensors, and gives new ones or some of these;
+ * and what its backward finds and gives, in the usual case.
  *
  * In: the class and its arguments. Out: forward's results, with a node that calls the class's backward as their history.
  * What must hold: it does what _apply in python/narthex/autograd/function.py does, and leaves to that, or to its second half
  * (_finish), whatever is anything else: keywords, setup_context, maps, tangents, hooks of saved tensors, classes of tensors
- * of the program's own, results that are arguments, and what the context says of arguments and results.
+ * of the program's own, and what the context says of arguments and results.
  * Next: function.c for the node. */
 #include "autograd/autograd.h"
 
 /* What belongs to it in Python, told once: function_parts(). */
 static PyObject *context_class, *backward_class, *plain_setup, *apply_slow, *finish_slow, *no_tuple;
-#define NAMES(name) name(forward) name(setup_context) name(needs_input_grad) name(detach) \
+#define NAMES(name) name(forward) name(setup_context) name(needs_input_grad) name(detach) name(view_as) \
                     name(_to_save) name(_dirty) name(_constant) name(_results) name(_saved) name(_n_saved)
 #define DECLARE(name) static PyObject *str_##name;
 NAMES(DECLARE)
@@ -124,18 +124,42 @@ static Py_ssize_t place_of(PyObject *const *values, Py_ssize_t n, PyObject *want
     return -1;
 }
 
-/* All results may simply get the node: 1, 0, or -1 with an exception. */
+static bool is_argument(const application *a, PyObject *o) {
+    return place_of(((PyTupleObject *)a->args)->ob_item, PyTuple_GET_SIZE(a->args), o) >= 0;
+}
+
+/* All results, or views of those that are arguments, may simply get the node: 1, 0, or -1 with an exception. */
 static int are_simple(const application *a, PyObject *const *results, Py_ssize_t n) {
     for (Py_ssize_t k = 0; k < n; k++) {
         if (!nxpy_tensor_check(results[k])) continue;
         const nx_tensor *tensor = nxpy_tensor_get(results[k]);
         if (!is_usual(results[k]) || nxpy_overrides(results[k])) return 0;
-        if (place_of(((PyTupleObject *)a->args)->ob_item, PyTuple_GET_SIZE(a->args), results[k]) >= 0) return 0;
         bool gets = a->node && (nx_is_float(tensor->a.dtype) || nx_is_complex(tensor->a.dtype));
         if (!gets && nx_tensor_requires_grad(tensor)) return 0;
+        if (place_of(results, k, results[k]) >= 0) return 0;
     }
     int quiet = says_nothing(a->context, str__dirty);
     return quiet == 1 ? says_nothing(a->context, str__constant) : quiet;
+}
+
+/* What forward gave as the caller gets it: an argument as a view that may not be written, as what forward takes a view of. */
+static PyObject *without_arguments(const application *a, PyObject *given, PyObject *const *results, Py_ssize_t n) {
+    bool some = false, recorded = nx_grad_enabled();
+    for (Py_ssize_t k = 0; k < n; k++) some |= nxpy_tensor_check(results[k]) && is_argument(a, results[k]);
+    if (!some) return Py_NewRef(given);
+    PyObject *made = PyTuple_New(n), *one;
+    nx_grad_set_enabled(false);
+    for (Py_ssize_t k = 0; made && k < n; k++) {
+        bool shown = nxpy_tensor_check(results[k]) && is_argument(a, results[k]);
+        one = shown ? PyObject_CallMethodOneArg(results[k], str_view_as, results[k]) : Py_NewRef(results[k]);
+        if (one) PyTuple_SET_ITEM(made, k, one);
+        else Py_CLEAR(made);
+    }
+    nx_grad_set_enabled(recorded);
+    if (!made || PyTuple_Check(given)) return made;
+    one = Py_NewRef(PyTuple_GET_ITEM(made, 0));
+    Py_DECREF(made);
+    return one;
 }
 
 static int give_history(const application *a, PyObject *const *results, Py_ssize_t n) {
@@ -151,8 +175,7 @@ static int give_history(const application *a, PyObject *const *results, Py_ssize
 /* (tensor, its version, number of the result that it is, without history, or -1), as FunctionCtx._unpack takes it. */
 static PyObject *saved_entry(const application *a, PyObject *tensor, PyObject *const *results, Py_ssize_t n) {
     if (tensor == Py_None) return Py_BuildValue("Oii", Py_None, 0, -1);
-    bool is_argument = place_of(((PyTupleObject *)a->args)->ob_item, PyTuple_GET_SIZE(a->args), tensor) >= 0;
-    Py_ssize_t at = is_argument ? -1 : place_of(results, n, tensor);
+    Py_ssize_t at = is_argument(a, tensor) ? -1 : place_of(results, n, tensor);
     PyObject *kept = at >= 0 ? PyObject_CallMethodNoArgs(tensor, str_detach) : Py_NewRef(tensor);
     return kept ? Py_BuildValue("NIn", kept, (unsigned)nx_tensor_version(nxpy_tensor_get(kept)), at) : NULL;
 }
@@ -189,11 +212,15 @@ static PyObject *finish(const application *a, PyObject *given) {
         Py_XDECREF(node);
         return result;
     }
-    if (!a->node) return Py_NewRef(given);
-    PyObject *facts = give_history(a, results, n) == 0 ? all_facts(results, n, true) : NULL;
+    PyObject *made = without_arguments(a, given, results, n);
+    if (!made || !a->node) return made;
+    PyObject *const *all = tuple ? ((PyTupleObject *)made)->ob_item : &made;
+    PyObject *facts = give_history(a, all, n) == 0 ? all_facts(all, n, true) : NULL;
     int done = facts ? PyObject_SetAttr(a->context, str__results, facts) : -1;
     Py_XDECREF(facts);
-    return done == 0 && save(a, results, n) == 0 ? Py_NewRef(given) : NULL;
+    if (done == 0 && save(a, results, n) == 0) return made;
+    Py_DECREF(made);
+    return NULL;
 }
 
 /* Results among what the context was told would hold the node, which holds the context. */

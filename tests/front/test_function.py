@@ -380,3 +380,44 @@ def test_calls_of_every_kind(m: Any) -> None:
     with pytest.raises(IndexError):
         Sum.apply()
     assert m.is_grad_enabled() and Sum.apply(x, x).requires_grad
+
+
+@pytest.mark.parametrize("m", [nt, torch], ids=["narthex", "torch"])
+def test_arguments_among_the_results(m: Any) -> None:
+    """An argument comes back as a view with the node as its history, beside results of every other kind."""
+
+    class Back(m.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, n, y):
+            ctx.save_for_backward(x, y)
+            return x, n, y, x * 2, "text"
+
+        @staticmethod
+        def backward(ctx, gx, gn, gy, gz, none):
+            x, y = ctx.saved_tensors
+            return gx * y + gz * 2, None, gy * x
+
+    class Twice(Back):
+        @staticmethod
+        def forward(ctx, x):
+            return x, x
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2 + h * 3
+
+    x, y, n = m.tensor([1.0, 2.0], requires_grad=True), m.tensor([3.0, 4.0]), m.tensor([1, 2])
+    first, whole, second, double, text = Back.apply(x, n, y)
+    for given, back in ((x, first), (n, whole), (y, second)):
+        assert back is not given and back.data_ptr() == given.data_ptr() and back._version == given._version
+    assert text == "text" and whole.grad_fn is None and second.grad_fn is first.grad_fn and not first.is_leaf
+    (first.sum() + double.sum() + second.sum()).backward()
+    assert x.grad.tolist() == [5, 6]
+    with pytest.raises(RuntimeError, match="modified inplace"):
+        first.mul_(2)
+    for args in ((x.detach(), n, y), (n, n, n)):
+        assert all(part.grad_fn is None and part is not args[k] for k, part in enumerate(Back.apply(*args)[:3]))
+    with m.no_grad():
+        assert not Back.apply(x, n, y)[0].requires_grad
+    a, b = Twice.apply(x)
+    assert a is not x and b is not x and a.requires_grad and b.requires_grad
