@@ -18,6 +18,27 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     tell_survey(terminalreporter, reports)
     tell_op_db(terminalreporter, reports)
     tell_op_db_errors(terminalreporter, reports)
+    tell_names(terminalreporter, reports)
+    tell_kernels(terminalreporter, reports)
+
+
+def tell_kernels(terminalreporter: Any, reports: list[Any]) -> None:
+    """How many operators have a kernel written by hand (tests/docs/test_documents.py)."""
+    said = [value for report in reports for name, value in report.user_properties if name == "kernels"]
+    if said:
+        terminalreporter.section("operators")
+        terminalreporter.write_line(said[0])
+
+
+def tell_names(terminalreporter: Any, reports: list[Any]) -> None:
+    """PyTorch's public names (tests/front/test_names.py); docs/names.md has those that are not there."""
+    rows = [value for report in reports for name, value in report.user_properties if name == "names"]
+    if not rows:
+        return
+    terminalreporter.section("public names of PyTorch's that are there")
+    terminalreporter.write_line(f"{sum(n for _, n, _ in rows)} of {sum(n for _, _, n in rows)}; not all of")
+    shown = [f"{space} {here} of {there}" for space, here, there in sorted(rows) if here < there]
+    terminalreporter.write_line(", ".join(shown))
 
 
 def tell_op_db_errors(terminalreporter: Any, reports: list[Any]) -> None:
@@ -54,6 +75,9 @@ def tell_op_db(terminalreporter: Any, reports: list[Any]) -> None:
             counts["gradient" in ways] += 1
     terminalreporter.section("op_db: entries of PyTorch's that pass")
     each = ", ".join(f"{way} {counts[way]}" for way in WAYS)
+    for n, absent in (value for report in reports for name, value in report.user_properties if name == "op_db_absent"):
+        gone = ", ".join(f"{name} ({reason})" for name, reason in sorted(absent.items()))
+        terminalreporter.write_line(f"{len(absent)} of {n} are not there: {gone}")
     terminalreporter.write_line(f"of {len(rows)}: {each}")
     terminalreporter.write_line(f"all ways: {counts[True]}; all of those without a gradient: {counts[False]}")
     refused = [f"{name} ({' '.join(ways)})" for name, _, _, ways in rows if ways]

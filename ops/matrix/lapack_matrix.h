@@ -28,13 +28,21 @@ static void OF(adjoint)(const nx__matrix *from, nx__matrix *to) {
     }
 }
 
+/* What LAPACK did not find: the first minor of a factor that is no number. */
+static int OF(first_nan)(const nx__matrix *l) {
+    for (int k = 0; k < l->rows; k++) {
+        if (isnan((double)((const number *)l->at)[k * ((size_t)l->rows + 1)])) return k + 1;
+    }
+    return 0;
+}
+
 /* L, or U with flag 0, whose product with its conjugate transpose is A; info. */
 static nx_status OF(cholesky)(const nx__matrices *all, nx__matrix *m, void *room, int64_t nth) {
     nx__matrix *l = &m[1];
     memcpy(l->at, m[0].at, BYTES(l));
     OF(keep_triangle)(l, all->flag[0]);
     int info = LAPACK(potrf)(NX_LAPACK_COLUMNS, all->flag[0] ? 'U' : 'L', l->rows, l->at, nx__leading(l));
-    return tell(all, m[2].at, info, nth, NOT_POSITIVE);
+    return tell(all, m[2].at, info != 0 ? info : OF(first_nan)(l), nth, NOT_POSITIVE);
 }
 
 /* LU, pivots, info of A; flag 0: for a solution. */

@@ -14,8 +14,27 @@ static const char *list_text(char *room, const char *between, const int64_t *at,
 #define CROSS(at, n) list_text((char[256]){0}, " x ", at, n)
 #define NARROW_CROSS(at, n) list_text((char[256]){0}, "x", at, n)
 
-/* ---- convolution --------------------------------------------------------------------------------------------------- */
 typedef struct space { const int64_t *at; int n; } space;
+static const char *const axes[] = {"T", "H", "W"}, *const sides[] = {"_depth", "_height", "_width"};
+
+/* Of so many dimensions, the last ones. */
+static const char *const *last_of(const char *const *names, int dims) {
+    return names + NX__SPACE - dims;
+}
+
+/* "kH: 3 kW: 2" */
+static const char *named(char *room, const char *what, const char *const *names, const char *between, space list, int dims) {
+    size_t used = 0;
+    for (int k = 0; k < dims; k++)
+        used += (size_t)snprintf(room + used, 256 - used, "%s%s%s: %lld", k ? between : "", what, names[k],
+                                 (long long)nx__space_at(list.at, list.n, k));
+    return room;
+}
+#define NAMED(what, names, list, dims) named((char[256]){0}, what, names, " ", list, dims)
+#define COMMAS(what, names, list, dims) named((char[256]){0}, what, names, ", ", list, dims)
+#define SIDES(what, list, dims) NAMED(what, last_of(sides, dims), list, dims)
+
+/* ---- convolution --------------------------------------------------------------------------------------------------- */
 
 static nx_status check_list(const char *op, const char *name, space list, int dims, int64_t least, const char *text) {
     if (list.n != 1 && list.n != dims)
@@ -24,6 +43,32 @@ static nx_status check_list(const char *op, const char *name, space list, int di
     for (int k = 0; k < list.n; k++) {
         if (list.at[k] < least) return nx_fail(NX_RUNTIME, "%s: %s", op, text);
     }
+    return NX_OK;
+}
+
+static nx_status check_dilation(const char *op, space list, int dims, bool transposed) {
+    int64_t all[NX__SPACE];
+    bool fits = true;
+    for (int k = 0; k < dims; k++) fits &= (all[k] = nx__space_at(list.at, list.n, k)) > 0;
+    if (fits) return NX_OK;
+    const char *had = COMMAS("dilation", last_of(sides, dims), list, dims);
+    return transposed ? nx_fail(NX_RUNTIME, "%s: dilation should be greater than zero, but got %s", op, had)
+                      : nx_fail(NX_RUNTIME, "%s: dilation should be greater than zero, but got [%s]", op, LIST(all, dims));
+}
+
+/* That there are places, but for no images or none of their channels. */
+static nx_status check_places(const char *op, const nx_array *input, const nx_array *weight) {
+    int dims = weight->ndim - 2;
+    const space kernel = {weight->sizes + 2, dims};
+    bool filled = true, any = true;
+    for (int k = 0; k < dims; k++) filled &= input->sizes[k + 2] > 0, any &= kernel.at[k] > 0;
+    if (!any && dims == 3)
+        return nx_fail(NX_RUNTIME, "%s: kernel size should be greater than zero, but got: %s (TxHxW)", op, CROSS(kernel.at, dims));
+    if (!any)
+        return nx_fail(NX_RUNTIME, "%s: kernel size should be greater than zero, but got %s", op, SIDES("kernel", kernel, dims));
+    if (!filled && input->sizes[0] > 0 && input->sizes[1] > 0)
+        return nx_fail(NX_RUNTIME, "%s: Only zero batch or zero channel inputs are supported, but got input shape: [%s]", op,
+                       LIST(input->sizes, input->ndim));
     return NX_OK;
 }
 
@@ -40,7 +85,7 @@ static nx_status check_groups(const char *op, const nx_array *input, const nx_ar
     int64_t wanted = transposed ? first : weight->sizes[1] * groups, made = transposed ? weight->sizes[1] * groups : first;
     if (channels != wanted)
         return nx_fail(NX_RUNTIME, "%s: Given %s=%lld, weight of size [%s], expected input[%s] to have %lld channels, but got "
-                       "%lld channels instead", op, transposed ? "transposed=1, groups" : "groups", (long long)groups,
+                       "%lld channels instead", op, transposed ? "transposed" : "groups", transposed ? 1LL : (long long)groups,
                        LIST(weight->sizes, weight->ndim), LIST(input->sizes, input->ndim), (long long)wanted, (long long)channels);
     if (bias && (bias->ndim != 1 || bias->sizes[0] != made))
         return nx_fail(NX_RUNTIME, "%s: Given %sweight of size [%s], expected bias to be 1-dimensional with %lld elements, but got "
@@ -105,7 +150,8 @@ nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_a
         return nx_fail(NX_RUNTIME, "%s: weight should have at least three dimensions", op);
     NX_TRY(check_list(op, "stride", (space){stride, n_stride}, dims, 1, "non-positive stride is not supported"));
     NX_TRY(check_list(op, "padding", (space){padding, n_padding}, dims, 0, "negative padding is not supported"));
-    NX_TRY(check_list(op, "dilation", (space){dilation, n_dilation}, dims, 1, "dilation should be greater than zero"));
+    NX_TRY(check_list(op, "dilation", (space){dilation, n_dilation}, dims, INT64_MIN, ""));
+    NX_TRY(check_dilation(op, (space){dilation, n_dilation}, dims, transposed));
     NX_TRY(check_list(op, "output_padding", (space){output_padding, n_output_padding}, dims, 0,
                       "negative output_padding is not supported"));
     if (input->ndim != weight->ndim)
@@ -117,14 +163,16 @@ nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_a
     NX_TRY(check_far(op, input, weight, (space){stride, n_stride}, (space){padding, n_padding}, (space){dilation, n_dilation},
                      (space){output_padding, n_output_padding}, transposed));
     if (!transposed) NX_TRY(check_reach(op, input, weight, (space){padding, n_padding}, (space){dilation, n_dilation}));
+    NX_TRY(check_places(op, input, weight));
     out[0] = input->sizes[0];
     out[1] = transposed ? weight->sizes[1] * groups : weight->sizes[0];
     for (int k = 0; k < dims; k++) {
         int64_t s = nx__space_at(stride, n_stride, k), p = nx__space_at(padding, n_padding, k), d = nx__space_at(dilation, n_dilation, k);
         int64_t more = nx__space_at(output_padding, n_output_padding, k), reach = reach_of(weight->sizes[k + 2], d);
         if (transposed && more >= s && more >= d)
-            return nx_fail(NX_RUNTIME, "%s: output padding must be smaller than either stride or dilation, but got output_padding "
-                           "%lld, stride %lld, dilation %lld", op, (long long)more, (long long)s, (long long)d);
+            return nx_fail(NX_RUNTIME, "%s: output padding must be smaller than either stride or dilation, but got %s %s %s", op,
+                           SIDES("output_padding", ((space){output_padding, n_output_padding}), dims),
+                           SIDES("stride", ((space){stride, n_stride}), dims), SIDES("dilation", ((space){dilation, n_dilation}), dims));
         out[k + 2] = transposed ? (input->sizes[k + 2] - 1) * s - 2 * p + reach + more : (input->sizes[k + 2] + 2 * p - reach) / s + 1;
     }
     for (int k = 0; k < dims; k++) {
@@ -138,18 +186,6 @@ nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_a
 
 /* ---- pooling --------------------------------------------------------------------------------------------------------- */
 static const char *const counts[] = {"", "one int", "two ints", "three ints"};
-
-static const char *const axes[] = {"T", "H", "W"}, *const sides[] = {"_height", "_width"};
-
-/* "kH: 3 kW: 2" */
-static const char *named(char *room, const char *what, const char *const *names, space list, int dims) {
-    size_t used = 0;
-    for (int k = 0; k < dims; k++)
-        used += (size_t)snprintf(room + used, 256 - used, "%s%s%s: %lld", k ? " " : "", what, names[k],
-                                 (long long)nx__space_at(list.at, list.n, k));
-    return room;
-}
-#define NAMED(what, names, list, dims) named((char[256]){0}, what, names, list, dims)
 
 static nx_status check_positive(const char *op, const char *name, const char *brief, const char *const *names, space list, int dims) {
     for (int k = 0; k < dims; k++) {
@@ -264,6 +300,29 @@ nx_status nx__size_last(const char *op, const nx_array *input, const int64_t *si
     return NX_OK;
 }
 
+static const char *const lines[] = {"D", "H", "W"};
+
+/* What is resampled to other sizes: no dimension but the batch's may be empty. */
+nx_status nx__size_resampled(const char *op, const nx_array *input, const int64_t *size, int n_size, int64_t dims, int64_t *out, int *n) {
+    int d = (int)dims;
+    if (n_size != d && n_size != 1)
+        return nx_fail(NX_RUNTIME, "%s: It is expected output_size equals to %d, but got size %d", op, d, n_size);
+    if (input->ndim != d + 2)
+        return nx_fail(NX_RUNTIME, "%s: It is expected input_size equals to %d, but got size %d", op, d + 2, input->ndim);
+    const space from = {input->sizes + 2, d}, to = {size, n_size};
+    bool filled = true;
+    for (int k = 0; k < d; k++) filled &= from.at[k] > 0 && nx__space_at(size, n_size, k) > 0;
+    if (!filled)
+        return nx_fail(NX_RUNTIME, "%s: Input and output sizes should be greater than 0, but got input (%s)%s output (%s)", op,
+                       COMMAS("", last_of(lines, d), from, d), d == 1 ? " and" : "", COMMAS("", last_of(lines, d), to, d));
+    if (input->sizes[1] == 0)
+        return nx_fail(NX_RUNTIME, "%s: Non-empty %dD data tensor expected but got a tensor with sizes [%s]", op, d + 2,
+                       LIST(input->sizes, input->ndim));
+    *n = d + 2;
+    for (int k = 0; k < *n; k++) out[k] = k < 2 ? input->sizes[k] : nx__space_at(size, n_size, k - 2);
+    return NX_OK;
+}
+
 /* ---- padding with the tensor's own elements ------------------------------------------------------------------------- */
 /* How many there are of a dimension with padding; fails where a mirror would need more of it than there are. */
 static nx_status pad_size(const char *op, const nx_array *input, const int64_t *padding, int k, bool reflects, int64_t *out) {
@@ -310,13 +369,13 @@ static nx_status count_windows(const char *op, const int64_t *size, space kernel
             return nx_fail(NX_RUNTIME, "%s: It is expected %s equals to 2, but got size %d", op,
                            (const char *const[]){"kernel_size", "dilation", "padding", "stride"}[k], lists[k].n);
     }
-    NX_TRY(check_positive(op, "kernel size", "kernel", sides, kernel, 2));
-    NX_TRY(check_positive(op, "dilation", "dilation", sides, dilation, 2));
+    NX_TRY(check_positive(op, "kernel size", "kernel", last_of(sides, 2), kernel, 2));
+    NX_TRY(check_positive(op, "dilation", "dilation", last_of(sides, 2), dilation, 2));
     for (int d = 0; d < 2; d++) {
         if (nx__space_at(padding.at, padding.n, d) < 0)
-            return nx_fail(NX_RUNTIME, "%s: padding should be non-negative, but got %s", op, NAMED("pad", sides, padding, 2));
+            return nx_fail(NX_RUNTIME, "%s: padding should be non-negative, but got %s", op, SIDES("pad", padding, 2));
     }
-    NX_TRY(check_positive(op, "stride", "stride", sides, stride, 2));
+    NX_TRY(check_positive(op, "stride", "stride", last_of(sides, 2), stride, 2));
     NX_TRY(check_int(op, kernel));
     NX_TRY(check_int(op, dilation));
     NX_TRY(check_int(op, padding));

@@ -29,6 +29,9 @@ NX_MUST_USE nx_status nx__size_pool(const char *op, const nx_array *input, const
 /* The last dimensions become `size`; what is pooled has no empty dimension but the first. */
 NX_MUST_USE nx_status nx__size_last(const char *op, const nx_array *input, const int64_t *size, int n_size, int64_t dims,
                                     int64_t *out, int *n);
+/* The same for what is resampled, which has no size 0 before or after, but for the batch's. */
+NX_MUST_USE nx_status nx__size_resampled(const char *op, const nx_array *input, const int64_t *size, int n_size, int64_t dims,
+                                         int64_t *out, int *n);
 /* With `padding` around the last `dims` dimensions, which mirrors them or not. */
 NX_MUST_USE nx_status nx__size_edges(const char *op, const nx_array *input, const int64_t *padding, int n_padding, int64_t dims,
                                      int64_t reflects, int64_t *out, int *n);

@@ -5,7 +5,7 @@
  * far that are done. Next: ops/shape/view.op. */
 #include "bind/private.h"
 
-static const nx_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_copy, *op_fill;
+static const nx_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_copy, *op_fill, *op_expand;
 static const nx_op *op_index, *op_index_put, *op_stack, *op_full, *op_masked_fill[2], *op_nonzero;
 
 int nxpy_find_index_ops(void) {
@@ -14,6 +14,7 @@ int nxpy_find_index_ops(void) {
     op_unsqueeze = nx_op_get("aten::unsqueeze");
     op_alias = nx_op_get("aten::alias");
     op_copy = nx_op_get("aten::copy_");
+    op_expand = nx_op_get("aten::expand");
     op_fill = nx_op_get("aten::fill_.Scalar");
     op_index = nx_op_get("aten::index.Tensor");
     op_index_put = nx_op_get("aten::index_put_");
@@ -22,7 +23,7 @@ int nxpy_find_index_ops(void) {
     op_masked_fill[0] = nx_op_get("aten::masked_fill_.Scalar");
     op_masked_fill[1] = nx_op_get("aten::masked_fill_.Tensor");
     op_nonzero = nx_op_get("aten::nonzero_numpy");
-    bool views = op_select && op_slice && op_unsqueeze && op_alias && op_copy && op_fill;
+    bool views = op_select && op_slice && op_unsqueeze && op_alias && op_copy && op_fill && op_expand;
     bool indices = op_nonzero && op_index && op_index_put && op_stack && op_full && op_masked_fill[0] && op_masked_fill[1];
     if (views && indices) return 0;
     PyErr_SetString(PyExc_SystemError, "an operator behind x[...] is missing");
@@ -353,6 +354,15 @@ static nx_tensor *drop_leading(nx_tensor *from, int ndim) {
     return p.tensor;
 }
 
+/* What expand says of a value that does not fit, whose reference ends here. */
+static int refuse(nx_tensor *from, const nx_tensor *to) {
+    nx_value out, size = nx_value_ints(to->a.sizes, to->a.ndim), in[3] = {nx_value_tensor(from), size, nx_value_bool(false)};
+    nx_status status = nx_op_call(op_expand, in, &out);
+    nx_tensor_unref(from);
+    if (status == NX_OK) nx_tensor_unref(out.tensor);
+    return status == NX_OK ? 0 : (nxpy_raise(status), -1);
+}
+
 /* A number is filled in, a tensor is copied. */
 static int write_value(nx_tensor *to, PyObject *value) {
     nx_value out, in[3] = {nx_value_tensor(to), NX_VALUE_NONE, nx_value_bool(false)};
@@ -364,6 +374,7 @@ static int write_value(nx_tensor *to, PyObject *value) {
         from = drop_leading(nxpy_tensor_get(value), to->a.ndim);
         if (from == NULL) return -1;
         in[1] = nx_value_tensor(from);
+        if (!nx_expandable(from->a.sizes, from->a.ndim, to->a.sizes, to->a.ndim)) return refuse(from, to);
     }
     nx_status status = nx_op_call(from ? op_copy : op_fill, in, &out);
     nx_tensor_unref(from);

@@ -85,6 +85,10 @@ static PyObject *list_of(const nx_array *a, int dim, const char *at) {
 }
 PyObject *nxpy_tensor_tolist(PyObject *self, PyObject *unused) {
     NXPY_ASK(self, "tolist");
+    if (nx_is_meta(nxpy_tensor_get(self)->a.device)) {
+        PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
+        return NULL;
+    }
     nx_tensor *host;
     NXPY_TRY(readable(nxpy_tensor_get(self), &host));
     PyObject *list = list_of(&host->a, 0, host->a.data);

@@ -297,7 +297,12 @@ static PyObject *positive(PyObject *self) {
     return Py_NewRef(self);
 }
 static PyObject *absolute(PyObject *self) { return call_alone(ABS, self); }
-static PyObject *invert(PyObject *self) { return call_alone(NOT, self); }
+static PyObject *invert(PyObject *self) {
+    nx_dtype dtype = (nx_dtype)nxpy_tensor_get(self)->a.dtype;
+    if (!nx_is_float(dtype) && !nx_is_complex(dtype)) return call_alone(NOT, self);
+    PyErr_SetString(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+    return NULL;
+}
 
 /* ---- one element as a number --------------------------------------------------------------------------------------- */
 static int truth(PyObject *self) {

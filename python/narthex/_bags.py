@@ -61,7 +61,15 @@ def embedding_bag(
             )
         if last > n:
             raise RuntimeError(f"offsets[-1] can not be greater than input's length {n} but got offsets[-1] of {last}")
+        if offsets.numel() > 1 and bool((offsets[1:] < offsets[:-1]).any()):
+            raise RuntimeError("embedding_bag: offsets must not fall: each bag begins where the one before ends")
     bag = _C.searchsorted(offsets[:bags].to(_C.int64), _C.arange(n, device=indices.device), right=True) - 1
+    n_rows = weight.shape[0]
+    if padding_idx is not None and not -n_rows <= padding_idx < n_rows:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, -{n_rows} through {n_rows - 1}, but got "
+            f"{padding_idx}"
+        )
     if padding_idx is not None and padding_idx < 0:
         padding_idx += weight.shape[0]
     kept = _C.ones_like(indices, dtype=_C.bool) if padding_idx is None else indices != padding_idx

@@ -145,6 +145,8 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     """The elements, or the parts of dimension `dim`, without those that equal the one before."""
     input = input.detach()
     rows = input.flatten() if dim is None else input.movedim(dim, 0)
+    if dim is not None and 0 in rows.shape[1:]:
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
     return _distinct(input, rows, None, return_inverse, return_counts, dim)
 
 
@@ -183,7 +185,7 @@ def _zeros(x, n: int):
 def histc(input, bins=100, min=0, max=0, *, out=None):
     """How many elements lie in each of `bins` equal bins from `min` to `max`, of all elements where these are equal."""
     if bins <= 0:
-        raise RuntimeError("torch.histogramdd(): bins must be > 0, but got " + str(bins))
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     low, high = _range("torch.histc", input, min, max, 1)
     x = input.detach().flatten()
     inside = ((x >= low) & (x <= high)).to(x.dtype)
@@ -199,21 +201,56 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
     return histogram_result(hist, edges[0])
 
 
+def _edges(x, bins, ends, k: int):
+    """The edges of the bins of dimension `k`: as given, or equally spaced between two ends."""
+    if isinstance(bins, _C.TensorBase):
+        if bins.dim() != 1:
+            raise RuntimeError(
+                f"torch.histogramdd: bins tensor should have one dimension, but got {bins.dim()} dimensions in the "
+                f"bins tensor for dimension {k}"
+            )
+        if bins.numel() == 0:
+            raise RuntimeError(
+                "torch.histogramdd: bins tensor should have at least 1 element, but got 0 elements in the bins tensor "
+                f"for dimension {k}"
+            )
+        if bins.dtype != x.dtype:
+            raise RuntimeError(
+                "torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype "
+                f"{x.dtype} and bins for dimension {k} with dtype {bins.dtype}"
+            )
+        return bins
+    if bins <= 0:
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension {k}")
+    low, high = ends or (0, 0)
+    if low > high:
+        raise RuntimeError(
+            f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {k}"
+        )
+    low, high = _range("torch.histogramdd()", x, low, high, 0.5)
+    return _C.linspace(low, high, bins + 1, dtype=x.dtype)
+
+
 def histogramdd(input, bins, *, range=None, weight=None, density=False, out=None):
     """The same in as many dimensions as the last one of `input` has elements; `bin_edges` is a tuple."""
+    if input.dtype not in (_C.float32, _C.float64):
+        raise NotImplementedError(f"histogramdd: not implemented for '{input.dtype}'")
+    if weight is not None and (weight.shape != input.shape[:-1] or weight.dtype != input.dtype):
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
+            f"excluding its innermost dimension, but got input with shape {list(input.shape)} and weight with shape "
+            f"{list(weight.shape)}"
+            if weight.shape != input.shape[:-1]
+            else "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the same "
+            f"dtype, but got input({input.dtype}), and weight({weight.dtype})"
+        )
     points = input.detach().reshape(-1, input.shape[-1])
     n = points.shape[1]
     bins = [bins] * n if isinstance(bins, int) else list(bins)
     if len(bins) != n:
         raise RuntimeError("The size of bins must be equal to the innermost dimension of the input.")
-    edges = []
-    for k, given in enumerate(bins):
-        if isinstance(given, _C.TensorBase):
-            edges.append(given)
-            continue
-        low, high = (0, 0) if range is None else range[2 * k : 2 * k + 2]
-        low, high = _range("torch.histogramdd()", points[:, k], low, high, 0.5)
-        edges.append(_C.linspace(low, high, given + 1, dtype=input.dtype))
+    edges = [_edges(points[:, k], given, None if range is None else range[2 * k : 2 * k + 2], k)
+             for k, given in enumerate(bins)]  # fmt: skip
     inside = _C.ones_like(points[:, 0], dtype=_C.bool)
     at = _C.zeros_like(points[:, 0], dtype=_C.int64)
     for k, edge in enumerate(edges):

@@ -11,7 +11,7 @@ _UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round "
     "rsqrt sigmoid sign sin sinh sqrt tan tanh trunc"
 ).split()
-_OTHERS = "add sub mul div maximum minimum clamp_min clamp_max pow lerp addcmul addcdiv copy norm".split()
+_OTHERS = "add sub mul div maximum minimum clamp_min clamp_max pow lerp addcmul addcdiv copy norm clone max mm".split()
 _OF_A_NUMBER = {"maximum": "clamp_min", "minimum": "clamp_max"}  # that take one, and a tensor as well
 
 
@@ -25,7 +25,9 @@ def _spread(name: str, value, n: int) -> list:
 
 
 def _is_each(value) -> bool:
-    """Whether it is a number for each tensor."""
+    """Whether it is a number for each tensor, or one that the operators of `_C` do not take."""
+    if isinstance(value, complex):
+        return True
     return isinstance(value, (list, tuple)) and len(value) > 0 and not isinstance(value[0], _C.TensorBase)
 
 
@@ -44,7 +46,8 @@ def _each(full: str, base: str, in_place: bool):
         elif "scalars" in keywords:
             others = (*others, keywords.pop("scalars"))
         weights = base == "lerp" and len(others) == 2 and isinstance(others[1], (list, tuple))
-        if whole and not weights and not any(map(_is_each, (*others, *keywords.values()))):
+        of_a_tensor = base in ("add", "sub") and len(others) > 0 and isinstance(others[0], _C.TensorBase)
+        if whole and not weights and not of_a_tensor and not any(map(_is_each, (*others, *keywords.values()))):
             return whole(self, *others, **keywords)
         if len(self) == 0:
             raise RuntimeError("Tensor list must have at least one tensor.")
@@ -69,12 +72,20 @@ def _each(full: str, base: str, in_place: bool):
     return foreach
 
 
+def _foreach_powsum(self, ord=2, dtype=None):  # noqa: A002
+    """The sum of the powers `ord` of the absolute values, of each tensor of a list: a tuple."""
+    if len(self) == 0:
+        raise RuntimeError("Tensor list must have at least one tensor.")
+    return tuple((x if dtype is None else x.to(dtype)).abs().pow(ord).sum() for x in self)
+
+
 def __getattr__(full: str):
     base = full.removeprefix("_foreach_")
     in_place = base.endswith("_")
     base = base.rstrip("_")
     known = base in _UNARY or base in _OTHERS
-    has_form = hasattr(_C.TensorBase, base + "_") if in_place else hasattr(_C, base) and base != "copy"
+    alone = base in ("clone", "max", "mm")  # not in place
+    has_form = hasattr(_C.TensorBase, base + "_") and not alone if in_place else hasattr(_C, base) and base != "copy"
     if not full.startswith("_foreach_") or not known or not (has_form or base in _OF_A_NUMBER):
         raise absent("torch", full, "`narthex op` lists the operators")
     made = globals()[full] = _each(full, base, in_place)

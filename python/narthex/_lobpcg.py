@@ -29,7 +29,7 @@ def lobpcg(A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, lar
     n = (k if n is None else n) if X is None else X.shape[-1]
     rows = A.shape[-1]
     if rows < 3 * n:
-        raise ValueError(f"LPBPCG algorithm is not applicable when the number of A rows (={rows}) "
+        raise ValueError(f"LOBPCG algorithm is not applicable when the number of A rows (={rows}) "
                          f"is smaller than 3 x the number of requested eigenpairs (={n})")  # fmt: skip
     if B is None:
         values, vectors = linalg.eigh(A)

@@ -153,6 +153,8 @@ class Methods:
             raise RuntimeError("cannot resize variables that require grad")
         if _C.tangent_of(self) is not None:
             raise RuntimeError("cannot resize variables that has a forward grad")
+        if any(k < 0 for k in size):
+            raise RuntimeError(f"resize_: Trying to create tensor with negative dimension {min(size)}: {list(size)}")
         n = 1
         for k in size:
             n *= k

@@ -100,6 +100,8 @@ def cond(A, p=None, *, out=None):
 
 def matrix_power(A, n: int, *, out=None):
     """A multiplied by itself n times; its inverse where n is negative."""
+    if not isinstance(n, int):
+        raise TypeError(f"linalg_matrix_power(): argument 'n' (position 2) must be int, not {type(n).__name__}")
     _check_square("matrix_power", A)
     if n == 0:
         one = A.clone().zero_()

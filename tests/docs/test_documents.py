@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gen.main import load
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md"])
 TOPS = ("ops", "gen", "src", "py", "python", "plugins", "include", "tests", "docs", "examples", "bench", "tools")
@@ -121,3 +123,20 @@ def test_c_runs(document: Path, tmp_path: Path) -> None:
         subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", source, *linked, "-o", program], check=True)
         run = subprocess.run([program], capture_output=True, text=True, timeout=60)
         assert run.returncode == 0 and run.stdout == "4\n", f"{document.name}: {run.stdout}{run.stderr}"
+
+
+def test_operators_are_counted(record_property):
+    """docs/operators.md: how many entries are expressions, are made of others, have a kernel of their own."""
+    entries = load(ROOT / "ops").entries
+    expressions, composed, kernels = (
+        sum(any(entry.one(word) for word in words) for entry in entries)
+        for words in (("point", "reduce", "view"), ("as",), ("kernel",))
+    )
+    functions = {row.value["name"] for entry in entries for row in entry.all("kernel")}
+    text = " ".join((ROOT / "docs" / "operators.md").read_text().split())
+    said = (
+        f"Of {len(entries)} entries {expressions} are an expression of an element, a fold or a view, {composed} are "
+        f"made of other operators, and {kernels} name kernels: {len(functions)} C functions"
+    )
+    record_property("kernels", said)
+    assert said in text, said

@@ -147,6 +147,9 @@ def ctc_loss(
 ):  # fmt: skip
     """-log of the probability of `targets` (N, S), or one behind the other, summed over all alignments with the steps
     (T, N, C) of `log_probs`."""
+    for name, given in (("input_lengths", input_lengths), ("target_lengths", target_lengths)):
+        if isinstance(given, _C.TensorBase) and (given.dtype.is_floating_point or given.dtype.is_complex):
+            raise RuntimeError(f"{name} must be integral")
     lengths = [n.tolist() if isinstance(n, _C.TensorBase) else list(n) for n in (input_lengths, target_lengths)]
     lengths = [n if isinstance(n, list) else [n] for n in lengths]
     reduction_number(reduction)

@@ -257,6 +257,8 @@ _RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 def _scaled(size: int, factor) -> int:
     """floor(size * factor); of whole factors and halves without floats, so that a size that a graph leaves open stays
     so."""
+    if not abs(factor) < 2.0**31:
+        raise RuntimeError(f"interpolate: {factor} times: value cannot be converted to type int64_t without overflow")
     if factor == math.floor(factor):
         return size * int(factor)
     if factor in (0.5, 0.25, 0.125):
@@ -273,7 +275,7 @@ def _output_sizes(input, size, scale_factor, recompute) -> tuple:
         raise ValueError("either size or scale_factor should be defined")
     given = size if size is not None else scale_factor
     if isinstance(given, (list, tuple)) and len(given) != n:
-        what, letter = ("output_size", "o") if size is not None else ("scale_factor", "s")
+        what, letter = ("output", "o") if size is not None else ("scale_factor", "s")
         shown = f"output size of {given}" if size is not None else f"scale_factor of shape {given}"
         wanted = "output size" if size is not None else what
         raise ValueError(
@@ -397,15 +399,15 @@ def affine_grid(theta, size, align_corners=None):
     if n not in (2, 3):
         raise NotImplementedError(
             "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
-            f"{list(size)}."
+            f"{tuple(size)}."
         )
     if theta.dim() != 3 or theta.shape[-2] != n or theta.shape[-1] != n + 1:
         raise ValueError(
-            f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {list(size)}. Got "
-            f"{list(theta.shape)}."
+            f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {tuple(size)}. Got "
+            f"{theta.shape}."
         )
     if min(size) <= 0:
-        raise ValueError(f"Expected non-zero, positive output size. Got {list(size)}")
+        raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")
     places = []
     for k in range(n):
         count = size[-1 - k]

@@ -124,6 +124,12 @@ def bilinear(input1, input2, weight, bias=None):
             if input1.dim() != input2.dim()
             else f"bilinear(): input batch dimensions do not match: got {input1.shape} and {input2.shape}"
         )
+    for k, given in enumerate((input1, input2), 1):
+        if given.size(-1) != weight.size(k):
+            raise RuntimeError(
+                f"bilinear(): input{k} size does not match weight size: got {given.size(-1)} but expected "
+                f"{weight.size(k)}"
+            )
     if input1.dtype in (_C.float16, _C.bfloat16) and input1.dtype == input2.dtype == weight.dtype:  # rounded once
         found = bilinear(input1.float(), input2.float(), weight.float(), bias if bias is None else bias.float())
         return found.to(input1.dtype)
