@@ -45,6 +45,14 @@ void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text) {
         nx_text_add(text, "?");
         return;
     }
+    const nxpy_row *from = row->code == NXPY_ROW_KEY ? row_of_slot(guards, row->from) : NULL;
+    bool attribute = from && (from->code == NXPY_ROW_LOCAL || from->code == NXPY_ROW_NAMESPACE) && PyUnicode_Check(row->a);
+    if (attribute) { /* an attribute, which no __getattr__ gives */
+        nxpy_guards_source(guards, from->from, text);
+        nx_text_add(text, ".");
+        add_object(text, row->a, false);
+        return;
+    }
     if (row->from >= 0) nxpy_guards_source(guards, row->from, text);
     switch (row->code) {
     case NXPY_ROW_ROOT:
@@ -75,7 +83,7 @@ void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text) {
         add_object(text, row->a, true);
         nx_text_add(text, "]");
         break;
-    case NXPY_ROW_CELL: nx_text_add(text, ".cell_contents"); break;
+    case NXPY_ROW_CELL: break; /* its cell goes by the variable's name */
     default: nx_text_add(text, "?");
     }
 }

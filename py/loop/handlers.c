@@ -171,7 +171,8 @@ int op_load_deref(nxpy_loop *loop, int arg) {
     if (!value) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "an unbound closure variable");
     if (nxpy__fetch_local(loop, arg, cell) < 0) return -1;
     if (!nxpy__is_born(loop->trace, cell) && !nxpy__was_written(loop->trace, cell, NULL)) {
-        int slot = nxpy__use(loop->trace, cell) ? nxpy__slot_of(loop->trace, cell) : -1;
+        PyObject *name = nxpy_local_name(loop->view.code, arg);
+        int slot = nxpy__use(loop->trace, cell) ? nxpy__slot_called(loop->trace, cell, name) : -1;
         if (slot < 0 || nxpy__fetch_number(loop->trace, NXPY_ROW_CELL, slot, NULL, NULL, 0, &value) < 0) return -1;
     }
     Py_INCREF(value);

@@ -323,6 +323,7 @@ int nxpy__note_operator(nxpy_trace *trace, PyTypeObject *type, const char *name)
  * earlier call and may be anything (`few`: it has few values, so that a segment for each is right); -1: stopped. */
 int nxpy__element(nxpy_trace *trace, PyObject *fake, bool few, PyObject **out);
 int nxpy__slot_of(nxpy_trace *trace, PyObject *object);                  /* slot of a noted object, making a FIXED row if needed; -1 */
+int nxpy__slot_called(nxpy_trace *trace, PyObject *object, PyObject *name); /* the same, of a variable of that name, NULL: by its type */
 int nxpy__note_elements(nxpy_trace *trace, PyObject *container);         /* of a list, tuple or dict that existed before */
 /* What dict holds under key, guarded by that key alone if it existed before. Lent, NULL when nothing. 0 or -1. */
 int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out);

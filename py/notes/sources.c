@@ -176,11 +176,13 @@ int nxpy__note_operator(nxpy_trace *trace, PyTypeObject *type, const char *text)
     return done < 0 ? -1 : 0;
 }
 
-int nxpy__slot_of(nxpy_trace *trace, PyObject *object) {
+int nxpy__slot_of(nxpy_trace *trace, PyObject *object) { return nxpy__slot_called(trace, object, NULL); }
+
+int nxpy__slot_called(nxpy_trace *trace, PyObject *object, PyObject *name) {
     nxpy_note *note = nxpy__note_find(trace, object);
     if (note && note->slot >= 0) return note->slot;
     if (!note || note->kind != NXPY_NOTE_FIXED) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "%.200s", Py_TYPE(object)->tp_name);
-    PyObject *text = PyUnicode_FromFormat("<%s>", Py_TYPE(object)->tp_name);
+    PyObject *text = name ? PyUnicode_FromFormat("L[%R]", name) : PyUnicode_FromFormat("<%s>", Py_TYPE(object)->tp_name);
     if (!text) return nxpy__stop_error(trace);
     int index = add_row(trace, (nxpy_row){.code = NXPY_ROW_FIXED, .from = -1, .a = object, .b = text});
     Py_DECREF(text);

@@ -30,6 +30,7 @@ class Backend:
     def __init__(self, backend, keywords: dict, name: str | None = None) -> None:
         self.backend, self.keywords = backend, keywords
         self.compiler_name = name or getattr(backend, "__name__", None)
+        self.is_ours = (getattr(backend, "__module__", None) or "").startswith("narthex.")
         self.before_compiling = None  # called with nothing before each graph
         # A graph whose sizes vary: a backend of ours gets one graph of numbers for each shape, another one all at once.
         self.shares_graph = not getattr(backend, "fits_shapes", False)
@@ -49,10 +50,14 @@ class Backend:
             return _C.CapturedFunction(gm, of, False, None, "forced")
         try:
             with dynamo_timed("OutputGraph.call_user_compiler"):
-                result = of.backend(GraphModule(graph), list(example_inputs), **of.keywords)
-        except Exception:
+                result = of.backend(_module_of(graph, example_inputs), list(example_inputs), **of.keywords)
+        except Exception as error:
             if not config.suppress_errors:
-                raise
+                if of.is_ours or isinstance(error, (_C.Unsupported, MemoryError)):
+                    raise
+                from ._dynamo.exc import BackendCompilerFailed
+
+                raise BackendCompilerFailed(of.backend, error) from error
             from logging import getLogger
 
             getLogger("torch._dynamo").warning("%r failed on a graph, which runs as captured", self, exc_info=True)
@@ -66,6 +71,17 @@ class Backend:
 
 
 _TorchCompileWrapper = Backend  # what a replaced torch._dynamo.optimize looks for
+
+
+def _module_of(graph, example_inputs):
+    """The graph as what a backend is given."""
+    from .fx import GraphModule
+    from .nn import Parameter
+
+    made = GraphModule(graph)
+    parameters = frozenset(place for place, value in enumerate(example_inputs) if isinstance(value, Parameter))
+    made.__dict__["_of_parameters"] = parameters
+    return made
 
 
 def make_backend(backend, mode=None, options=None) -> Backend:

@@ -267,7 +267,7 @@ def test_closure():
     assert capture(ones(1)).tolist() == [2]
     set_k(3)
     assert capture(ones(1)).tolist() == [3]
-    recompiled(capture, ".cell_contents changed: expected 2, got 3")
+    recompiled(capture, "L['k'] changed: expected 2, got 3")
 
 
 def test_function_is_changed():

@@ -28,6 +28,7 @@ NOT_THERE = (
     "whose elements share their memory, in a compiled function is not there yet",
     "elements of the tensor that it writes share their memory",
 )
+REFUSED_EAGERLY = "a function that returns multiple views"  # of a view whose base is written: docs/differences.md
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,8 @@ def differs(made: Program, way: Way) -> str | None:
         expected = eager[other]
         if isinstance(expected, str) or isinstance(got, str):
             texts = [text for text in (expected, got) if isinstance(text, str)]
+            if texts[0] is expected and REFUSED_EAGERLY in expected:
+                continue
             if len(texts) < 2 and not any(known in texts[0] for known in NOT_THERE):
                 eagerly, compiled = (part if isinstance(part, str) else "runs" for part in (expected, got))
                 return f"sizes {other}: eager: {eagerly}\ncompiled: {compiled}"

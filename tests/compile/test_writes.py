@@ -417,3 +417,20 @@ def test_parts_written_in_place_keep_the_order_of_their_dimensions(mode):
     compiled = nt.compile(part, mode=mode, fullgraph=True)(made[1])
     for a, b in zip([*part(made[0]), made[0]], [*compiled, made[1]]):
         assert a.stride() == b.stride() and a.tolist() == b.tolist()
+
+
+def test_a_part_of_what_is_written_is_given_back():
+    """Eager mode refuses the gradient of the view, since `split` gives several (docs/differences.md)."""
+
+    def part(x, factor):
+        first = x.split([1, 2])[1]
+        x.mul_(factor)
+        return first
+
+    factor, x = nt.tensor([1.0, 2.0, 3.0], requires_grad=True), nt.ones(3)
+    first = nt.compile(part, fullgraph=True)(x, factor)
+    assert first.tolist() == [2, 3] and first.data_ptr() == x[1:].data_ptr()
+    first.sum().backward()
+    assert factor.grad.tolist() == [0, 1, 1]
+    with pytest.raises(RuntimeError, match="returns multiple views"):
+        part(nt.ones(3), factor).sum().backward()

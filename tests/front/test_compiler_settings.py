@@ -88,8 +88,10 @@ def test_a_backend_that_fails() -> None:
         raise ValueError("of the backend")
 
     function = torch.compile(lambda x: x + 1, backend=fails)
-    with pytest.raises(ValueError, match="of the backend"):
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
         function(torch.ones(2))
+    assert str(caught.value) == "backend='fails' raised:\nValueError: of the backend"
+    assert type(caught.value.inner_exception) is ValueError
     with config(torch, "_dynamo").patch(suppress_errors=True):
         assert torch.compile(lambda x: x + 2, backend=fails)(torch.ones(2)).tolist() == [3.0, 3.0]
 

@@ -478,3 +478,28 @@ def test_names_that_a_tracer_has_not_given(lib: Any) -> None:
     del tracer.root.part1
     assert given == ["part0", "part1", "part2"] and tracer.get_fresh_qualname("part") == "part3"
     assert tracer.get_fresh_qualname("other") == "other0" and tracer.get_fresh_qualname("part") in ("part3", "part4")
+
+
+def test_what_a_backend_is_given() -> None:
+    """Names and types of the inputs, and what each node gave, are PyTorch's."""
+
+    def seen(m: Any) -> list:
+        found: list = []
+
+        def backend(gm: Any, inputs: list) -> Callable:
+            for node in gm.graph.nodes:
+                value = node.meta.get("example_value")
+                found.append((node.name, str(node.type), None if value is None else (tuple(value.shape), value.dtype)))
+            return gm.forward
+
+        layer, scale = m.nn.Linear(3, 2), m.nn.Parameter(m.ones(2))
+
+        def scaled(x: Any) -> Any:
+            return layer(x).sum(0) * scale
+
+        m.compile(scaled, backend=backend)(m.ones(4, 3))
+        told = m._dynamo.explain(scaled)(m.ones(4, 3))
+        texts = [str(row).replace("narthex._tensor", "torch").replace("narthex", "torch") for row in found]
+        return [*texts, told.op_count, told.graph_count]
+
+    assert seen(nt) == seen(torch)

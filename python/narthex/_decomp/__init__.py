@@ -68,9 +68,19 @@ def remove_decompositions(decompositions: dict, aten_ops) -> None:
             decompositions.pop(overload, None)
 
 
+# Of the operators that have functions here, those that ATen's core keeps.
+_CORE = frozenset(
+    getattr(ops.aten, name).default
+    for name in (
+        "_log_softmax", "_softmax", "addmm", "elu", "gelu", "hardtanh", "leaky_relu", "native_layer_norm", "relu",
+    )
+)  # fmt: skip
+
+
 def core_aten_decompositions() -> dict:
-    """A table of everything that can be taken to pieces: what is composed, and what this module has a function for."""
-    table = dict(decomposition_table)
+    """A table of everything that leads to operators of ATen's core: what is composed, and what this module has a
+    function for, but for operators of the core itself."""
+    table = {op: function for op, function in decomposition_table.items() if op not in _CORE}
     for name in _C.op_names():
         space, _, rest = name.partition("::")
         if space == "aten" and _C.op_info(name)["kind"] == "composed":

@@ -178,7 +178,15 @@ def addcdiv(self, tensor1, tensor2, *, value=1):
 
 @register_decomposition(aten.t.default)
 def t(self):
-    return self if self.ndim < 2 else torch.transpose(self, 0, 1)
+    return self if self.ndim < 2 else torch.permute(self, [1, 0])
+
+
+@register_decomposition(aten.transpose.int)
+def transpose(self, dim0, dim1):
+    dims = list(range(self.ndim))
+    if dims:
+        dims[dim0], dims[dim1] = dims[dim1], dims[dim0]
+    return torch.permute(self, dims)
 
 
 @register_decomposition(aten.select_backward.default)

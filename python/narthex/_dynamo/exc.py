@@ -1,4 +1,4 @@
-"""torch._dynamo.exc: what capture and export raise; what a backend raises comes through as it is."""
+"""torch._dynamo.exc: what capture and export raise."""
 
 from enum import Enum, auto
 
@@ -21,7 +21,14 @@ class TorchRuntimeError(TorchDynamoException):
 
 
 class BackendCompilerFailed(TorchDynamoException):
-    """PyTorch's where a backend fails; nothing raises it here: the backend's own error comes through."""
+    """A backend of the program's failed on a graph: with `inner_exception`. Errors of the backends that are here come
+    through as they are."""
+
+    def __init__(self, backend_fn, inner_exception: Exception) -> None:
+        self.backend_name = getattr(backend_fn, "__name__", "?")
+        self.inner_exception = inner_exception
+        kind = type(inner_exception).__name__
+        super().__init__(f"backend={self.backend_name!r} raised:\n{kind}: {inner_exception}")
 
 
 class InvalidBackend(TorchDynamoException):

@@ -70,7 +70,7 @@ def explain(f, *extra_args, **extra_kwargs):
             len(ops),
             max(len(ops) - 1, 0),
             reasons,
-            sum(map(len, ops)),
+            sum(n.op == "call_function" for g in recorder.graphs for n in g.graph.nodes),
             ops,
             compile_times=f"{perf_counter() - began:.4f} s, the run included",
         )

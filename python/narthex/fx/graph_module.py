@@ -82,6 +82,7 @@ class GraphModule(Module):
 
     # For classes of programs that go on from Module.__init__ and set a graph.
     _class_name, _captured, _graph, _code = "GraphModule", None, None, None
+    _of_parameters: frozenset = frozenset()  # places of a captured graph's inputs that are parameters
 
     def __init__(self, root, graph: Graph | None = None, class_name: str = "GraphModule") -> None:
         super().__init__()
@@ -109,7 +110,7 @@ class GraphModule(Module):
     def graph(self) -> Graph:
         """The graph. Edits take effect with recompile(); another graph that is set, at once."""
         if self._graph is None:
-            self.__dict__["_graph"] = graph = Graph(self._captured)
+            self.__dict__["_graph"] = graph = Graph(self._captured, _of_parameters=self._of_parameters)
             graph.owning_module = self
             for path in _paths_of(graph):
                 value = next(node._c.value for node in graph.nodes if node.op == "get_attr" and node.target == path)

@@ -201,9 +201,12 @@ class Node:
     # ---- what is known
     @property
     def meta(self) -> dict:
-        """What is known, to be added to: val (the fake result), source (file, line, function, code), stack_trace."""
+        """What is known, to be added to: val and example_value (the fake result), source (file, line, function, code),
+        stack_trace."""
         if self._meta is None:
             self._meta = {} if self._c is None else dict(self._c.meta)
+            if "val" in self._meta:  # by this name backends know it in graphs that were captured
+                self._meta["example_value"] = self._meta["val"]
         return self._meta
 
     @meta.setter
