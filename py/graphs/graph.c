@@ -257,6 +257,16 @@ static bool value_of_object(PyObject *o, nx_value *out) {
     return true;
 }
 
+static PyObject *graph_as_argument(PyObject *self, PyObject *unused) {
+    nx_graph *copy;
+    nx_value value;
+    NXPY_TRY(nx_graph_copy(get_graph(self), &copy));
+    NXPY_TRY(nx_value_of_graph(copy, &value));
+    PyObject *o = object_of_value(&value);
+    nx_value_drop(&value);
+    return o;
+}
+
 static PyObject *take_text(char *text) {
     PyObject *o = PyUnicode_FromString(text);
     nx_free(text);
@@ -515,6 +525,7 @@ static PyMethodDef graph_methods[] = {
      "python(shapes=True, lines=True): as FX prints it."},
     {"text", graph_text, METH_NOARGS, "The text that Graph.parse reads back."},
     {"parse", graph_parse, METH_O | METH_STATIC, "parse(text): the graph that text() wrote."},
+    {"as_argument", graph_as_argument, METH_NOARGS, "A copy that calls take as an argument: of torch.ops.narthex.cond."},
     {"verify", graph_verify, METH_NOARGS, "Raises RuntimeError if the graph is not well formed."},
     {"aot", (PyCFunction)(void (*)(void))graph_aot, METH_VARARGS | METH_KEYWORDS,
      "aot(grad_mode): functional forward and, with gradients, backward graph."},

@@ -61,6 +61,35 @@ def test_pytorchs_is_read(name: str, decomposed: bool) -> None:
     check(narthex, *written(torch, name, decomposed))
 
 
+@pytest.mark.parametrize("reads", [narthex, torch], ids=["narthex", "pytorch"])
+@pytest.mark.parametrize("writes", [narthex, torch], ids=["narthex", "pytorch"])
+def test_branches(writes: Any, reads: Any) -> None:
+    """A cond, one within a branch of it, several results, parameters that one branch alone reads."""
+
+    class Branches(writes.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = writes.nn.Linear(3, 3), writes.nn.Linear(3, 3)
+
+        def forward(self, x: Any) -> Any:
+            def inner(x: Any) -> Any:
+                return writes.cond(x.max() > 2, lambda x: self.first(x).sin(), lambda x: x * 2, (x,)), x.abs() + 1
+
+            y, z = writes.cond(x.sum() > 0, inner, lambda x: (self.second(x), x.cos()), (x,))
+            return y * 2, z
+
+    mod = Branches()
+    program, room = writes.export.export(mod, (writes.ones(2, 3),)), io.BytesIO()
+    writes.export.save(program, room)
+    room.seek(0)
+    loaded = reads.export.load(room)
+    for run in [loaded.module(), *([loaded.run_decompositions().module()] if reads is narthex else [])]:
+        for factor in (1.0, -1.0, 3.0):
+            x = [[factor] * 3] * 2
+            for found, wanted in zip(run(reads.tensor(x)), mod(writes.tensor(x)), strict=True):
+                assert found.tolist() == [pytest.approx(row, rel=1e-5) for row in wanted.tolist()]
+
+
 def test_all_of_a_program_comes_back(tmp_path: Path) -> None:
     narthex.manual_seed(0)
     mod, args, kwargs, shapes, _ = cases(narthex)["state"]

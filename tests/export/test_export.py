@@ -392,7 +392,7 @@ def test_results_with_names() -> None:
 
 
 def test_conditions_and_loops() -> None:
-    """The program holds both branches, and the loop; its sizes are fixed, and files do not take it."""
+    """The program holds both branches, and the loop; its sizes are fixed, and files do not take a loop."""
     from narthex._higher_order_ops import while_loop
 
     class Steps(narthex.nn.Module):

@@ -14,6 +14,7 @@ from .._subclasses import FakeTensorMode
 from ..fx import Graph, GraphModule, Node
 from ..utils import _pytree as pytree
 from ..utils._sympy.value_ranges import ValueRanges
+from . import _branches
 from ._archive import Archive, Broken
 from ._serialize import DTYPES, FORMATS, MUTATIONS, OPERATORS, SCHEMA
 from ._sizes import Expr, parse
@@ -357,13 +358,27 @@ class _Reader:
     def _as_device(self, value):
         return _device(value)
 
+    def _as_graph(self, value):
+        """A graph inside of a call."""
+        inside = _Reader(_get(value, "graph", dict), self.sizes)
+        for each in _get(inside.plain, "inputs", list):
+            tag, tensor = _one(each, "an input of a branch")
+            if tag != "as_tensor":
+                raise NotImplementedError(f"torch.export.load: an input of the kind {tag} in a branch")
+            name = inside.name(_get(tensor, "name", str))
+            inside.mark(inside.graph.placeholder(name), name)
+        inside.read()
+        inside.graph.output(tuple(inside.argument(each) for each in _get(inside.plain, "outputs", list)))
+        return inside.graph
+
     # ---- nodes
     def read(self) -> None:
         for plain in _get(self.plain, "nodes", list):
             self.node(plain)
 
     def node(self, plain) -> None:
-        target = _target(_get(plain, "target", str))
+        name = _get(plain, "target", str)
+        target = _branches.COND if name == _branches.CALL else _target(name)
         args, kwargs = [], {}
         for each in _get(plain, "inputs", list):
             value = self.argument(_get(each, "arg", dict))
@@ -371,7 +386,7 @@ class _Reader:
                 kwargs[self.name(each.get("name"))] = value
             else:
                 args.append(value)
-        args = self.as_tensors(target, args)
+        args = _branches.arguments_of(args) if target is _branches.COND else self.as_tensors(target, args)
         outputs = _get(plain, "outputs", list)
         name = plain.get("name") or f"call_{len(self.values)}"
         made = self.graph.create_node("call_function", target, tuple(args), kwargs, self.name(name))
@@ -408,7 +423,8 @@ class _Reader:
 
     def outputs(self, node: Node, outputs: list) -> None:
         tagged = [_one(each, "a result") for each in outputs]
-        if len(tagged) == 1 and tagged[0][0] in ("as_tensor", "as_sym_int", "as_sym_bool", "as_sym_float"):
+        alone = ("as_tensor", "as_sym_int", "as_sym_bool", "as_sym_float")
+        if len(tagged) == 1 and tagged[0][0] in alone and node.target is not _branches.COND:
             tag, value = tagged[0]
             self.mark(node, _get(value, "name" if tag == "as_tensor" else "as_name", str))
             return

@@ -11,7 +11,7 @@ from .._function_schema import FunctionSchema
 from ..fx import Node
 from ..serialization import _storage_data
 from ..utils import _pytree as pytree
-from . import _archive
+from . import _archive, _branches
 from ._sizes import Expr
 from .graph_signature import NEW_VALUE_OF, ConstantArgument, InputKind, OutputKind, SymIntArgument
 
@@ -105,7 +105,7 @@ class _Graph:
         if _name_of(value) == "strided":
             return {"as_layout": STRIDED}
         if isinstance(value, _C.Graph):
-            raise NotImplementedError("torch.export.save: the graphs of a cond or while_loop go into no archive")
+            raise NotImplementedError("torch.export.save: the graphs of a while_loop go into no archive")
         raise NotImplementedError(f"torch.export.save: an argument {value!r} of type {type(value).__name__}")
 
     def several(self, values: list, kind: str) -> dict:
@@ -131,6 +131,8 @@ class _Graph:
 
     # ---- nodes
     def node(self, node: Node) -> dict:
+        if node.target is _branches.COND:
+            return self.called(node, _branches.CALL, self.branches(node), False)
         target, schema = _target_of(node.target)
         inputs = []
         for value, parameter in zip(node.args, schema):
@@ -140,6 +142,10 @@ class _Graph:
             if value is None:
                 continue
             inputs.append({"name": name, "arg": self.argument(value, kinds.get(name, "")), "kind": 2})
+        return self.called(node, target, inputs, None)
+
+    def called(self, node: Node, target: str, inputs: list, is_single) -> dict:
+        """A call; is_single: of one that holds graphs, whether it gives a tensor that stands alone."""
         metadata = {}
         if node.meta.get("stack_trace"):
             metadata["stack_trace"] = node.meta["stack_trace"].strip()
@@ -148,8 +154,32 @@ class _Graph:
             metadata["nn_module_stack"] = ";".join(f"{key},{path},{kind}" for key, (path, kind) in rows)
         return {
             "target": target, "inputs": inputs, "outputs": self.outputs(node), "metadata": metadata,
-            "is_hop_single_tensor_return": None, "name": node.name,
+            "is_hop_single_tensor_return": is_single, "name": node.name,
         }  # fmt: skip
+
+    def branches(self, node: Node) -> list:
+        """What a cond is given: both graphs take all that one of them reads."""
+        pred, inputs, others, then, otherwise = node.args
+        operands = list(dict.fromkeys((*inputs, *others)))
+        given = [self.argument(pred, "Tensor")]
+        for name, graph, own in (("true_graph_0", then, inputs), ("false_graph_0", otherwise, others)):
+            plain = _Graph(self.program).branch(_branches.of_operators(graph), list(own), operands)
+            given.append({"as_graph": {"name": name, "graph": plain}})
+        given.append(self.argument(operands, "Tensor[]"))
+        return [{"name": "", "arg": each, "kind": 1} for each in given]
+
+    def branch(self, graph, own: list, operands: list) -> dict:
+        """A graph inside of a call; own: which operand each of its inputs is."""
+        places = dict(zip(own, graph.find_nodes(op="placeholder")))
+        used, inputs = {node.name for node in graph.nodes}, []
+        for number, operand in enumerate(operands):
+            name = places[operand].name if operand in places else f"unread_{number}"
+            while operand not in places and name in used:
+                name += "_"
+            self.declare(name, operand.meta["val"])
+            inputs.append({"as_tensor": {"name": name}})
+        nodes = [self.node(node) for node in graph.nodes if node.op == "call_function" and not _is_part(node)]
+        return self.plain(inputs, [self.value(value) for value in graph.output_node().args[0]], nodes)
 
     def outputs(self, node: Node) -> list:
         if isinstance(node.meta.get("val"), float):
@@ -171,7 +201,8 @@ class _Graph:
         parts = {user.args[1]: user.name for user in node.users if getattr(user.target, "__name__", "") == "getitem"}
         names = [parts.get(k, f"{node.name}_unused_{k}") for k in range(len(val))]
         found = [self.declare(name, each, size) for name, each, size in zip(names, val, sizes)]
-        if node.meta.get("is_list", len(_returns_of(node.target)) == 1):
+        is_list = node.target is not _branches.COND and len(_returns_of(node.target)) == 1
+        if node.meta.get("is_list", is_list):
             return [{"as_tensors": found}]
         return [{"as_tensor": each} for each in found]
 
@@ -202,10 +233,13 @@ class _Graph:
         for node in self.program.graph.nodes:
             if node.op == "call_function" and not _is_part(node):
                 nodes.append(self.node(node))
+        return self.plain(inputs, [self.value(value) for value in self.program.graph.output_node().args[0]], nodes)
+
+    def plain(self, inputs: list, outputs: list, nodes: list) -> dict:
+        """The graph, once all of it has been declared."""
         return {
-            "inputs": inputs,
-            "outputs": [self.value(value) for value in self.program.graph.output_node().args[0]],
-            "nodes": nodes, "tensor_values": self.tensors, "sym_int_values": self.ints, "sym_bool_values": {},
+            "inputs": inputs, "outputs": outputs, "nodes": nodes,
+            "tensor_values": self.tensors, "sym_int_values": self.ints, "sym_bool_values": {},
             "is_single_tensor_return": False, "custom_obj_values": {}, "sym_float_values": self.floats,
         }  # fmt: skip
 
