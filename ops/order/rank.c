@@ -182,27 +182,47 @@ typedef struct search {
     bool right, integers;
 } search;
 
-/* Whether a stands in front of the place of b. */
-#define IN_FRONT(a, b) (s->right ? !((a) > (b)) : !((a) >= (b)))
-/* How many of n > 0 sorted numbers stand in front: halves are taken or left without a branch. */
-#define DEFINE(real)                                                                                             \
-    static int64_t count_##real(const search *s, const real *x, int64_t n, real b) {                             \
-        const real *at = x;                                                                                      \
-        for (; n > 1; n -= n / 2) at += n / 2 * (int64_t)IN_FRONT(at[n / 2 - 1], b);                             \
-        return at - x + IN_FRONT(*at, b);                                                                        \
+/* Whether a stands in front of the place of b, on the right or the left of its equals. */
+#define RIGHT(a, b) (!((a) > (b)))
+#define LEFT(a, b) (!((a) >= (b)))
+#define IN_FRONT(a, b) (s->right ? RIGHT(a, b) : LEFT(a, b))
+/* How many of n > 0 sorted numbers stand in front of each of some values: halves are taken or left without a branch, for several
+ * values in turn, whose loads do not wait for each other. */
+enum { ABREAST = 8 };
+#define COUNT(name, real, in_front)                                                                              \
+    static void name(const real *x, int64_t n, const real *b, int64_t n_values, int64_t *places) {               \
+        int64_t at[ABREAST] = {0};                                                                               \
+        for (; n > 1 && n_values == ABREAST; n -= n / 2) {                                                       \
+            for (int k = 0; k < ABREAST; k++) at[k] += n / 2 * (int64_t)in_front(x[at[k] + n / 2 - 1], b[k]);    \
+        }                                                                                                        \
+        for (; n > 1; n -= n / 2) {                                                                              \
+            for (int k = 0; k < n_values; k++) at[k] += n / 2 * (int64_t)in_front(x[at[k] + n / 2 - 1], b[k]);   \
+        }                                                                                                        \
+        for (int k = 0; k < n_values; k++) places[k] = at[k] + in_front(x[at[k]], b[k]);                         \
     }
-DEFINE(double)
-DEFINE(int64_t)
-#undef DEFINE
+COUNT(count_right, double, RIGHT)
+COUNT(count_left, double, LEFT)
+COUNT(count_whole_right, int64_t, RIGHT)
+COUNT(count_whole_left, int64_t, LEFT)
+#undef COUNT
+
+/* Values begin to end of a sequence that is sorted, piece by piece of values that are looked up in the same row. */
+static void search_sorted(const search *s, int64_t begin, int64_t end) {
+    for (int64_t i = begin, count; i < end; i += count) {
+        int64_t row = s->per_row ? i / s->per_row : 0, last = s->per_row ? nx_least(end, (row + 1) * s->per_row) : end;
+        count = nx_least(last - i, ABREAST);
+        if (s->integers)
+            (s->right ? count_whole_right : count_whole_left)((const int64_t *)s->sequence + row * s->n, s->n,
+                                                              (const int64_t *)s->values + i, count, s->places + i);
+        else
+            (s->right ? count_right : count_left)((const double *)s->sequence + row * s->n, s->n, (const double *)s->values + i, count,
+                                                  s->places + i);
+    }
+}
 
 static nx_status search_values(void *arg, int64_t begin, int64_t end) {
     const search *s = arg;
-    for (int64_t i = begin; s->sorter == NULL && s->n > 0 && i < end; i++) {
-        int64_t row = s->per_row ? i / s->per_row * s->n : 0;
-        s->places[i] = s->integers ? count_int64_t(s, (const int64_t *)s->sequence + row, s->n, ((const int64_t *)s->values)[i])
-                                   : count_double(s, (const double *)s->sequence + row, s->n, ((const double *)s->values)[i]);
-    }
-    if (s->sorter == NULL && s->n > 0) return NX_OK;
+    if (s->sorter == NULL && s->n > 0) return search_sorted(s, begin, end), NX_OK;
     for (int64_t i = begin; i < end; i++) {
         int64_t row = s->per_row ? i / s->per_row * s->n : 0, low = 0, high = s->n;
         while (low < high) {

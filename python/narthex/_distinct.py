@@ -113,9 +113,9 @@ def _order_of_rows(rows):
 def _distinct(input, rows, order, return_inverse: bool, return_counts: bool, dim):
     """The first of each run of equal `rows`, which are the elements or parts of `input`; `order`: where each row was
     before sorting. With them the number of each row's run and the runs' lengths, as asked for."""
-    first = _runs(rows)
     if rows.dim() == 1 and dim is None and not (return_inverse or return_counts):
-        return rows.masked_select(first)
+        return _C.cat([rows[:1], rows[1:].masked_select(rows[1:] != rows[:-1])])
+    first = _runs(rows)
     starts = first.nonzero().flatten()
     values = rows.index_select(0, starts)
     found = [values if dim is None else values.movedim(0, dim).contiguous()]
@@ -166,6 +166,7 @@ def _range(name: str, input, low, high, margin):
     return low, high
 
 
+_counted = _C.op_function("aten::_counts", "torch._counts")
 _asserted = _C.op_function("aten::_functional_assert_async.msg", "torch._functional_assert_async")
 
 
@@ -252,18 +253,22 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False, out=None
     edges = [_edges(points[:, k], given, None if range is None else range[2 * k : 2 * k + 2], k)
              for k, given in enumerate(bins)]  # fmt: skip
     inside = _C.ones_like(points[:, 0], dtype=_C.bool)
-    at = _C.zeros_like(points[:, 0], dtype=_C.int64)
+    at = None
     for k, edge in enumerate(edges):
         x = points[:, k].contiguous()
         inside &= (x >= edge[0]) & (x <= edge[-1])
         place = _C.searchsorted(edge.contiguous(), x, right=True) - 1
-        at = at * (edge.numel() - 1) + place.clamp(min=0, max=edge.numel() - 2)
+        place = place.clamp(min=0, max=edge.numel() - 2)
+        at = place if at is None else at * (edge.numel() - 1) + place
     sizes = [edge.numel() - 1 for edge in edges]
     total = 1
     for size in sizes:
         total *= size
-    weights = _C.ones_like(points[:, 0]) if weight is None else weight.detach().reshape(-1).to(input.dtype)
-    hist = _zeros(weights, total).scatter_add_(0, at, weights * inside).view(sizes)
+    if weight is None:
+        hist = _counted(at.masked_fill(~inside, total), total + 1)[:total].to(input.dtype).view(sizes)
+    else:
+        weights = weight.detach().reshape(-1)
+        hist = _zeros(weights, total).scatter_add_(0, at, weights * inside).view(sizes)
     if density:
         hist = hist / hist.sum()
         for k, edge in enumerate(edges):

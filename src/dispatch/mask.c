@@ -62,6 +62,58 @@ static nx_status expand(indices *p, const nx_array *x, const nx_value *given) {
     return NX_OK;
 }
 
+/* ---- one number at the places of one mask: masked_fill does that, in one pass ------------------------------------------- */
+/* The place of the only index that is not None, if it is a mask; else -1. */
+static int only_mask(const nx_value *list) {
+    int found = -1;
+    for (int k = 0; k < list->n; k++) {
+        if (list->list[k].tag != NX_TAG_TENSOR) continue;
+        if (found >= 0 || !is_mask(&list->list[k])) return -1;
+        found = k;
+    }
+    return found;
+}
+
+/* Whether `op` fills the places of a mask of x: a copy of x where it does not write into x itself. */
+static bool is_fill(const nx_op *op, const nx_value *in) {
+    if (op != nx_op_get("aten::index_put_") && op != nx_op_get("aten::index_put")) return false;
+    const nx_array *x = in[0].array, *value = in[2].array;
+    int at = only_mask(&in[1]);
+    if (at < 0 || in[3].i || value->numel != 1 || value->dtype != x->dtype || !nx_device_same(value->device, x->device)) return false;
+    return in[1].list[at].array->dtype == NX_BOOL && in[1].list[at].array->ndim > 0;
+}
+
+static nx_status viewed(nx_tensor *t, const int64_t *size, int ndim, nx_value *out) {
+    nx_value in[] = {nx_value_tensor(t), nx_value_ints(size, ndim)};
+    return nx_redispatch(nx_op_get("aten::reshape"), NX_DEVICE_KEY(t->a.device), NX_N_KEYS, in, out);
+}
+
+/* The mask with dimensions of size 1 behind its own, for those of x that it does not name. */
+static nx_status fill_by_mask(const nx_op *op, const nx_value *in, nx_value *out) {
+    const nx_array *x = in[0].array;
+    int at = only_mask(&in[1]), ndim = x->ndim - at;
+    nx_tensor *mask = in[1].list[at].tensor;
+    bool copies = op == nx_op_get("aten::index_put"), in_one = copies && x->contiguous; /* the results of both lie like x */
+    nx_value spread, number = NX_VALUE_NONE, to = in[0];
+    int64_t size[NX_MAX_DIMS];
+    NX_TRY(nx_mask_check(x, at, &mask->a));
+    for (int d = 0; d < ndim; d++) size[d] = d < mask->a.ndim ? mask->a.sizes[d] : 1;
+    NX_TRY(viewed(mask, size, ndim, &spread));
+    nx_status status = viewed(in[2].tensor, size, 0, &number);
+    if (status == NX_OK && copies && !in_one) {
+        nx_value copy[] = {in[0], NX_VALUE_NONE};
+        status = nx_redispatch(nx_op_get("aten::clone"), NX_DEVICE_KEY(x->device), NX_N_KEYS, copy, &to);
+    }
+    if (status == NX_OK) {
+        const nx_op *fill = nx_op_get(in_one ? "aten::masked_fill.Tensor" : "aten::masked_fill_.Tensor");
+        status = nx_redispatch(fill, NX_DEVICE_KEY(x->device), NX_N_KEYS, (nx_value[]){to, spread, number}, out);
+        if (to.tensor != in[0].tensor) nx_value_drop(&to);
+    }
+    nx_value_drop(&number);
+    nx_value_drop(&spread);
+    return status;
+}
+
 static int indices_param(const nx_op_def *def) {
     for (int i = 0; i < def->n_in; i++)
         if (def->params[i].type == NX_TYPE_TENSORS) return i;
@@ -74,6 +126,7 @@ nx_status nx__front_masks(nx_run *run, const nx_value *in, nx_value *out) {
     bool masks = false;
     for (int k = 0; in[at].tag == NX_TAG_LIST && k < in[at].n; k++) masks |= is_mask(&in[at].list[k]);
     if (!masks) return nx_front(run, in, out);
+    if (is_fill(run->op, in)) return fill_by_mask(run->op, in, out);
     indices own = {.n = 0};
     nx_value call[NX__MAX_IN];
     memcpy(call, in, sizeof *in * (size_t)def->n_in);

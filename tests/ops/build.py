@@ -135,6 +135,7 @@ def grid_sampler_double_backward(grad_input: Any, grad_grid: Any, *rest: Any) ->
 # Operators that PyTorch has under no name.
 THEIRS = {
     "aten::_grid_sampler_double_backward": grid_sampler_double_backward,
+    "aten::_selected": lambda x, mask, n: x[mask][:n],
     "aten::_counts": lambda x, n: x.bincount(minlength=n) if x.numel() == 0 or x.max() < n else x.float().bincount(),
     "aten::_huber_terms": lambda x, target, delta: torch.ops.aten.huber_loss(x, target, 0, delta),
     "aten::_mse_terms": lambda x, target: torch.ops.aten.mse_loss(x, target, 0),
