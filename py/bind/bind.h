@@ -30,6 +30,7 @@ typedef struct nxpy_tensor {
     PyObject_HEAD
     nx_tensor *tensor;      /* owned, unless tensor->python_owned */
     PyObject *dict, *weak;
+    bool stays;             /* as long as the tensor, whether Python holds it or not */
 } nxpy_tensor;
 extern PyTypeObject nxpy_tensor_type;     /* narthex._C.TensorBase; narthex.Tensor is its only direct subclass in use */
 extern PyTypeObject *nxpy_tensor_class;   /* what new tensors are made of: narthex.Tensor once it is registered */
@@ -40,6 +41,7 @@ static inline bool nxpy_tensor_check(PyObject *o) {
 static inline nx_tensor *nxpy_tensor_get(PyObject *o) { return ((nxpy_tensor *)o)->tensor; } /* lent */
 /* The Python object of `tensor`; takes the caller's reference. New reference; NULL with an exception. */
 PyObject *nxpy_tensor_take(nx_tensor *tensor);
+PyObject *nxpy_tensor_lend(nx_tensor *tensor); /* the same, lent: it stays as long as the tensor. NULL with an exception */
 /* Values of the tag GRAPH: set by py/graphs. The value is lent by the object. */
 extern PyObject *(*nxpy_graph_value_object)(const nx_value *value);
 extern bool (*nxpy_graph_value_read)(PyObject *o, nx_value *out);

@@ -13,7 +13,7 @@ static nxpy_tensor *free_objects[MAX_FREE];
 static int n_free_objects;
 
 static bool has_state(nxpy_tensor *o) {
-    return Py_TYPE(o) != nxpy_tensor_class || o->weak || (o->dict && PyDict_GET_SIZE(o->dict) > 0);
+    return Py_TYPE(o) != nxpy_tensor_class || o->stays || o->weak || (o->dict && PyDict_GET_SIZE(o->dict) > 0);
 }
 
 /* ---- from C to Python ---------------------------------------------------------------------------------------------- */
@@ -26,6 +26,7 @@ static nxpy_tensor *new_object(PyTypeObject *type) {
         return NULL;
     }
     o->dict = o->weak = NULL;
+    o->stays = false;
     return o;
 }
 
@@ -50,6 +51,16 @@ PyObject *nxpy_tensor_take(nx_tensor *tensor) {
 }
 
 PyObject *nxpy_tensor_wrap(nx_tensor *tensor) { return nxpy_tensor_take(nx_tensor_ref(tensor)); }
+
+PyObject *nxpy_tensor_lend(nx_tensor *tensor) {
+    nxpy_tensor *o = tensor->python;
+    if (NX_LIKELY(o && o->stays)) return (PyObject *)o;
+    o = (nxpy_tensor *)nxpy_tensor_wrap(tensor);
+    if (!o) return NULL;
+    o->stays = true;
+    Py_DECREF(o);
+    return tensor->python;
+}
 
 /* ---- the end ----------------------------------------------------------------------------------------------------------- */
 static void free_object(nxpy_tensor *o) {

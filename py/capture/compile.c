@@ -449,6 +449,11 @@ static PyObject *can_capture(PyObject *module, PyObject *unused) { return PyBool
 static PyObject *is_capturing(PyObject *module, PyObject *unused) { return PyBool_FromLong(nxpy__doing.trace != NULL); }
 
 static PyObject *is_followed(PyObject *module, PyObject *unused) { Py_RETURN_FALSE; }
+static PyObject *takes_none(PyObject *module, PyObject *args) { Py_RETURN_FALSE; }
+static PyObject *get_setting(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+    return n == 2 ? PyObject_GetItem(args[0], args[1]) : PyErr_Format(PyExc_TypeError, "number_input: a dict and a key");
+}
+static PyObject *all_leaves(PyObject *module, PyObject *roots) { Py_RETURN_NONE; }
 /* For what the loop does itself when a traced program calls it. */
 static PyObject *only_traced(PyObject *module, PyObject *args) {
     return PyErr_Format(PyExc_RuntimeError, "this is called where a function is captured, and nowhere else");
@@ -533,6 +538,15 @@ static PyMethodDef functions[] = {
     {"can_capture", can_capture, METH_NOARGS, "Whether functions are captured under this CPython."},
     {"is_capturing", is_capturing, METH_NOARGS, "Whether what calls it is being captured."},
     {"function_follows", is_followed, METH_NOARGS, "Whether a function with a backward of its own stands whole in what is captured."},
+    {"autograd_leaves", all_leaves, METH_O,
+     "autograd_leaves(roots): the leaves that a backward of the roots fills, where it is captured; else None, which means all."},
+    {"autograd_takes", takes_none, METH_VARARGS,
+     "autograd_takes(leaf, gradient): whether what is captured may make `gradient` itself the leaf's: nothing else has its memory."},
+    {"number_input", (PyCFunction)(void (*)(void))get_setting, METH_FASTCALL,
+     "number_input(dict, key): dict[key]; where it is captured a float is a tensor, so that another one is no other graph."},
+    {"settings_vary", takes_none, METH_VARARGS,
+     "settings_vary(owner, dict, but): whether a constant in it, but for key `but`, was another one when this was captured before; the "
+     "owner's _settings_change is True from then on."},
     {"recompute_begin", only_traced, METH_VARARGS, "recompute_begin(): what is recorded from here on is computed again in the backward."},
     {"recompute_end", only_traced, METH_VARARGS, "recompute_end(before)"},
     {"enter_call", only_traced, METH_VARARGS,

@@ -75,6 +75,30 @@ static inline bool check_FIELD(CHECK_ARGS) {
     if (!object) return false;
     return fetched(row, values, *(PyObject **)((char *)object + row->n));
 }
+PyObject *nxpy_setting_tensor(double number) {
+    nx_meta meta = {.dtype = NX_F64, .device = NX_CPU, .view_of = -1};
+    nx_tensor *tensor;
+    NXPY_TRY(nx_tensor_new_meta(&meta, false, &tensor));
+    *(double *)tensor->a.data = number;
+    return nxpy_tensor_take(tensor);
+}
+static bool check_NUMBER(CHECK_ARGS) {
+    PyObject *of = values[row->from], *other;
+    if (!of || !PyFloat_CheckExact(of)) return false;
+    const double *number = nxpy_tensor_get(row->b)->a.data;
+    if (NX_UNLIKELY(memcmp(number, &PyFloat_AS_DOUBLE(of), sizeof *number) != 0)) { /* a run may still hold the one before */
+        if (!(other = nxpy_setting_tensor(PyFloat_AS_DOUBLE(of)))) return nxpy_forget_error(), false;
+        Py_SETREF(row->b, other);
+    }
+    return (values[row->slot] = row->b) != NULL;
+}
+static bool check_GRAD(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    nx_tensor *grad = of && nxpy_tensor_check(of) ? nx_tensor_get_grad(nxpy_tensor_get(of)) : NULL;
+    if (grad && (values[row->slot] = nxpy_tensor_lend(grad))) return true;
+    nxpy_forget_error();
+    return false;
+}
 static inline bool check_CELL(CHECK_ARGS) {
     PyObject *of = values[row->from];
     if (!of || !PyCell_Check(of)) return false;

@@ -84,6 +84,8 @@ void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text) {
         nx_text_add(text, "]");
         break;
     case NXPY_ROW_CELL: break; /* its cell goes by the variable's name */
+    case NXPY_ROW_NUMBER: break;
+    case NXPY_ROW_GRAD: nx_text_add(text, ".grad"); break;
     default: nx_text_add(text, "?");
     }
 }
@@ -106,6 +108,8 @@ static void explain_unreadable(EXPLAIN_ARGS) {
 #define explain_KEY explain_unreadable
 #define explain_FIELD explain_unreadable
 #define explain_CELL explain_unreadable
+#define explain_GRAD explain_unreadable
+#define explain_NUMBER explain_unreadable
 static void explain_ABSENT(EXPLAIN_ARGS) {
     SUBJECT();
     nx_text_add(text, " is there now");
@@ -278,6 +282,8 @@ static void print_nothing(PRINT_ARGS) {}
 #define print_TYPE_VALUE print_nothing
 #define print_NAMESPACE print_nothing
 #define print_LOCAL print_nothing
+#define print_GRAD print_nothing
+#define print_NUMBER print_nothing
 #define print_ITEM print_nothing
 #define print_KEY print_nothing
 #define print_FIELD print_nothing

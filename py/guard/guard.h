@@ -126,6 +126,7 @@ bool nxpy_guards_want_other(const nxpy_guards *guards, const char *source, PyObj
 
 /* Whether these guards want another int or float than `value` in the ROOT place n (at the source), or any of its type. */
 bool nxpy_guards_root_varies(const nxpy_guards *guards, int64_t n, PyObject *value);
+PyObject *nxpy_setting_tensor(double number); /* float64, without dimensions; NULL with an exception */
 bool nxpy_guards_number_varies(const nxpy_guards *guards, const char *source, PyObject *value);
 
 /* Fills values[n_slots] (lent references) from roots; -1 when all holds, else the index of the first row that fails.

@@ -273,13 +273,11 @@ static int of_history(nxpy_trace *trace, PyObject *object, PyObject *name, PyObj
     const nxpy_note *note = nxpy__note_find(trace, object);
     const nx_tensor *real = note && note->is_input ? nxpy_tensor_get(note->real) : NULL;
     if (PyUnicode_CompareWithASCIIString(name, "_version") == 0) return of_version(trace, object, out);
-    bool grad = PyUnicode_CompareWithASCIIString(name, "grad") == 0, node = PyUnicode_CompareWithASCIIString(name, "grad_fn") == 0;
+    if (PyUnicode_CompareWithASCIIString(name, "grad") == 0) return nxpy__grad_of(trace, object, out);
+    bool node = PyUnicode_CompareWithASCIIString(name, "grad_fn") == 0;
     if (PyUnicode_CompareWithASCIIString(name, "data") == 0) return give_new(trace, PyObject_CallMethod(object, "detach", NULL), out);
     const nx_tensor *own = nx_tensor_whole(nxpy_tensor_get(object));
     if (node && (real ? real->is_parameter || !nx_tensor_requires_grad(real) : !nx_tensor_requires_grad(own))) return give(Py_None, out);
-    if (grad && real && !nx_tensor_get_grad((nx_tensor *)real)) {
-        return nxpy__check(trace, NXPY_ROW_GRADLESS, note->slot, NULL, 0) < 0 ? -1 : give(Py_None, out);
-    }
     return nxpy__stop(trace, NXPY_BREAK_METHOD, "Tensor.%U", name);
 }
 
@@ -729,6 +727,8 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
         if (nxpy__region_changes(trace, object) < 0) return -1;
         return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
     }
+    bool grad = nxpy_tensor_check(object) && PyUnicode_CompareWithASCIIString(name, "grad") == 0;
+    if (grad && nxpy__is_fake(trace, object) && !nxpy_overrides(object)) return nxpy__write_grad(trace, object, value);
     if (!is_written(trace, object) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);
     if (nxpy__type_value(trace, type, value ? "__setattr__" : "__delattr__", &found) < 0) return -1;
     if (found && PyFunction_Check(found)) return call_setter(loop, found, args, value ? 3 : 2);

@@ -35,6 +35,68 @@ PyObject *nxpy__special_function_follows(ARGS) {
     return PyBool_FromLong((loop != trace->root_loop || trace->owner->fullgraph) && nx_thread_get()->n_levels == 0);
 }
 
+/* autograd_leaves(roots): which tensors of the caller's a backward of the roots fills. */
+PyObject *nxpy__special_autograd_leaves(ARGS) {
+    nxpy_trace *trace = loop->trace;
+    if (n != 1 || trace->region) return nxpy__stop(trace, NXPY_BREAK_METHOD, "a backward into leaves"), NULL;
+    if (nxpy__want_flat(trace, "Tensor.backward") < 0) return NULL;
+    PyObject *roots = use_tensors(trace, args[0]), *leaves = roots ? nxpy__leaves_of(trace, roots) : NULL;
+    Py_XDECREF(roots);
+    return leaves || trace->stop ? leaves : ended(trace, NULL);
+}
+
+/* autograd_takes(leaf, gradient): whether it lies as the leaf does, and no other tensor that the program may have in its memory. */
+PyObject *nxpy__special_autograd_takes(ARGS) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *leaf = n == 2 ? nxpy__use(trace, args[0]) : NULL, *gradient = leaf ? nxpy__use(trace, args[1]) : NULL;
+    if (!gradient) return ended(trace, NULL);
+    nx_tensor *own = nxpy_tensor_get(gradient);
+    nx_value value, of_other;
+    bool fresh = nxpy__note_find(trace, gradient) - trace->notes.at >= trace->n_before; /* the backward has made it */
+    if (!fresh || !nx_tracer_find(&trace->tracer, own, &value)) return PyBool_FromLong(false);
+    bool takes = nx_same_strides(&own->a, &nxpy_tensor_get(leaf)->a) && own->base == NULL;
+    for (int k = 0; takes && k < trace->notes.n; k++) {
+        PyObject *other = trace->notes.at[k].object;
+        bool fake = other != gradient && nxpy__is_fake(trace, other);
+        const nx_tensor *grad = other != gradient && trace->notes.at[k].is_input ? nx_tensor_get_grad(nxpy_tensor_get(other)) : NULL;
+        if (!fake) continue;
+        if (grad == own) return PyBool_FromLong(false);
+        bool known = nx_tracer_find(&trace->tracer, nxpy_tensor_get(other), &of_other);
+        takes = nxpy_tensor_get(other)->storage != own->storage && !(known && of_other.node == value.node && of_other.n == value.n);
+    }
+    return PyBool_FromLong(takes);
+}
+
+/* number_input(dict, key): a float as a tensor that is an input of the graph. */
+PyObject *nxpy__special_number_input(ARGS) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *dict = n == 2 ? nxpy__use(trace, args[0]) : NULL, *value = NULL;
+    int done = dict && PyDict_CheckExact(dict) && PyUnicode_CheckExact(args[1]) ? nxpy__number_input(trace, dict, args[1], &value) : -1;
+    if (done == 1) done = nxpy__dict_value(trace, dict, args[1], &value);
+    if (done == 0 && !value) PyErr_SetObject(PyExc_KeyError, args[1]);
+    return done == 0 && value ? Py_NewRef(value) : trace->stop ? NULL : ended(trace, NULL);
+}
+
+/* settings_vary(owner, dict, but): whether a constant in the dict, under another key than `but`, was another one in an earlier
+ * trace. The owner knows it from then on, also where its own methods are traced. */
+PyObject *nxpy__special_settings_vary(ARGS) {
+    PyObject *dict = n == 3 ? nxpy__use(loop->trace, args[1]) : NULL;
+    if (!dict) return ended(loop->trace, NULL);
+    if (!PyDict_CheckExact(dict) || !nxpy__settings_vary(loop->trace, dict, args[2])) return PyBool_FromLong(false);
+    return PyObject_SetAttrString(args[0], "_settings_change", Py_True) < 0 ? ended(loop->trace, NULL) : PyBool_FromLong(true);
+}
+
+/* Tensor.backward(...): as narthex.autograd has it in Python. */
+PyObject *nxpy__special_tensor_backward(ARGS) {
+    nxpy__doing.paused++;
+    PyObject *module = PyImport_ImportModule("narthex.autograd"), *own = module ? PyObject_GetAttrString(module, "_tensor_backward") : NULL;
+    nxpy__doing.paused--;
+    Py_XDECREF(module);
+    PyObject *result = own && nxpy__fixed(loop->trace, own) == 0 ? nxpy__call(loop, own, args, n, kw_names) : NULL;
+    Py_XDECREF(own); /* the module has it */
+    return result || loop->trace->stop ? result : ended(loop->trace, NULL);
+}
+
 /* autograd_run(roots, gradients, retain, create, inputs): of tensors that are asked for, into no leaf. */
 PyObject *nxpy__special_autograd_run(ARGS) {
     nxpy_trace *trace = loop->trace;

@@ -6,6 +6,8 @@
  * Next: calls.c. */
 #include "loop/private.h"
 
+#include <structmember.h>
+
 int nxpy__finish(nxpy_loop *loop, int n, PyObject *result) {
     nxpy_trace *trace = loop->trace;
     if (!result || trace->stop) {
@@ -231,9 +233,18 @@ int op_is_op(nxpy_loop *loop, int arg) {
     return same < 0 ? -1 : nxpy__finish(loop, 2, PyBool_FromLong(same != arg));
 }
 
+/* A tensor is a key by its identity: the very tensor that the caller has. Lent; NULL: there is none, or stopped. */
+static PyObject *real_key(nxpy_trace *trace, PyObject *key) {
+    PyObject *use = nxpy__use(trace, key);
+    const nxpy_note *note = use ? nxpy__note_find(trace, use) : NULL;
+    if (note && note->is_input && nxpy__check(trace, NXPY_ROW_ID, note->slot, note->real, 0) == 0) return note->real;
+    if (!trace->stop) nxpy__stop(trace, NXPY_BREAK_OPERATOR, "a key that is a tensor of the graph");
+    return NULL;
+}
+
 /* A key of something that is no tensor: a size that the trace left open is fixed. Lent; NULL: stopped. */
 static PyObject *use_key(nxpy_loop *loop, int k) {
-    PyObject *key = USE(k);
+    PyObject *key = nxpy_tensor_check(nxpy__at(loop, k)) ? real_key(loop->trace, nxpy__at(loop, k)) : USE(k);
     if (key && nxpy__use_as_key(loop->trace, key) < 0) return NULL;
     if (!key || !nxpy_symnumber_check(key)) return key;
     PyObject *number = nxpy_symnumber_fix(key);
@@ -246,10 +257,10 @@ int op_contains_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *in = USE(1), *x, *value;
     if (in) in = nxpy__behind(trace, in);
-    x = !in ? NULL : nxpy__is_dict(in) || PyAnySet_CheckExact(in) ? use_key(loop, 2) : USE(2);
+    x = !in ? NULL : nxpy__is_dict(in) || nxpy__is_a(in, NXPY_KIND_DEFAULTS) || PyAnySet_CheckExact(in) ? use_key(loop, 2) : USE(2);
     if (!x) return -1;
     int found;
-    if (nxpy__is_dict(in) && nxpy__is_key(x)) { /* only this key matters */
+    if ((nxpy__is_dict(in) || (nxpy__is_a(in, NXPY_KIND_DEFAULTS) && !is_own(trace, in))) && nxpy__is_key(x)) { /* only this key matters */
         if (nxpy__dict_value(trace, in, x, &value) < 0) return -1;
         return nxpy__finish(loop, 2, PyBool_FromLong((value != NULL) != arg));
     }
@@ -310,6 +321,24 @@ static int note_item(nxpy_trace *trace, PyObject *of, PyObject *key, PyObject **
     return slot < 0 ? -1 : nxpy__fetch_number(trace, NXPY_ROW_ITEM, slot, NULL, NULL, at, out);
 }
 
+/* A defaultdict that existed before gets a value: a new one of a type that makes empty ones. */
+static PyObject *make_default(nxpy_trace *trace, PyObject *of, PyObject *key) {
+    PyObject *name = nxpy__name("default_factory"), *descriptor = name ? nxpy_type_lookup(Py_TYPE(of), name) : NULL;
+    bool member = descriptor && Py_TYPE(descriptor) == &PyMemberDescr_Type;
+    Py_ssize_t offset = member ? ((PyMemberDescrObject *)descriptor)->d_member->offset : 0;
+    PyObject *factory = member ? *(PyObject **)((char *)of + offset) : NULL, *made;
+    if (factory != (PyObject *)&PyDict_Type && factory != (PyObject *)&PyList_Type && factory != (PyObject *)&PySet_Type) {
+        return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "a defaultdict that makes %.100s", factory ? "values of its own" : "none"), NULL;
+    }
+    int slot = nxpy__slot_of(trace, of);
+    if (slot < 0 || nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, offset, factory) < 0) return NULL;
+    int row = nxpy_guards_find(&trace->segment->guards, NXPY_ROW_FIELD, slot, name, NULL, offset);
+    if (nxpy__check(trace, NXPY_ROW_ID, trace->segment->guards.rows.at[row].slot, factory, 0) < 0) return NULL;
+    if (!(made = PyObject_CallNoArgs(factory))) return NULL;
+    if (nxpy__born(trace, made) < 0 || nxpy__write_item(trace, of, key, made) < 0) Py_CLEAR(made);
+    return made;
+}
+
 int op_binary_subscr(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *of = USE(2), *key = !of ? NULL : nxpy__is_fake(trace, of) ? USE(1) : use_key(loop, 1), *value;
@@ -334,8 +363,10 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
     if (python == 1) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     bool keyed = nxpy__is_key(key) || (PyList_Check(of) && PySlice_Check(key));
     if (is_own(trace, of) && keyed) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
-    if (nxpy__is_dict(of) && nxpy__is_key(key)) {
+    bool defaults = nxpy__is_a(of, NXPY_KIND_DEFAULTS);
+    if ((nxpy__is_dict(of) || defaults) && nxpy__is_key(key)) {
         if (nxpy__dict_value(trace, of, key, &value) < 0) return -1;
+        if (!value && defaults) return nxpy__finish(loop, 2, make_default(trace, of, key));
         if (!value) {
             PyErr_SetObject(PyExc_KeyError, key);
             return nxpy__stop_error(trace);
@@ -374,7 +405,7 @@ static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *va
         int done = value ? PyObject_SetItem(of, key, value) : PyObject_DelItem(of, key);
         return done < 0 ? nxpy__stop_error(trace) : 0;
     }
-    bool dict = PyDict_CheckExact(of) && nxpy__is_key(key);
+    bool dict = (PyDict_CheckExact(of) || nxpy__is_a(of, NXPY_KIND_DEFAULTS)) && nxpy__is_key(key);
     bool list = PyList_CheckExact(of) && (PyLong_CheckExact(key) || (PySlice_Check(key) && (!value || nxpy__is_container(value))));
     if (!dict && !list) return nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s", Py_TYPE(of)->tp_name);
     if (value && PySlice_Check(key) && nxpy__note_elements(trace, value) < 0) return -1;

@@ -703,8 +703,11 @@ static PyObject *copy_constant(nxpy_trace *trace, nx_tensor *constant) {
     nx_status status = nx_graph_constant(trace->graph, "_tensor_constant", constant, &node);
     if (status == NX_OK) status = nxpy__fake_new(constant, &fake);
     if (status == NX_OK) status = nx_tracer_bind(&trace->tracer, fake, node, 0);
-    PyObject *object = status == NX_OK ? nxpy_tensor_take(fake) : nxpy_raise(status);
-    PyObject *result = object ? PyObject_CallMethod(object, "clone", NULL) : NULL;
+    if (status != NX_OK) {
+        nx_tensor_unref(fake); /* NULL is allowed */
+        return nxpy_raise(status);
+    }
+    PyObject *object = nxpy_tensor_take(fake), *result = object ? PyObject_CallMethod(object, "clone", NULL) : NULL;
     Py_XDECREF(object);
     return result;
 }

@@ -114,6 +114,36 @@ int nxpy__write_cell(nxpy_trace *trace, PyObject *cell, PyObject *value) {
     return 0;
 }
 
+int nxpy__grad_of(nxpy_trace *trace, PyObject *fake, PyObject **out) {
+    nxpy_note *note = nxpy__note_find(trace, fake);
+    nx_tensor *own = nx_tensor_whole(nxpy_tensor_get(fake)), *grad;
+    *out = NULL;
+    if (!note || !note->is_input) return nxpy__stop(trace, NXPY_BREAK_METHOD, "Tensor.grad");
+    if (!note->knows_grad && !(grad = nx_tensor_get_grad(nxpy_tensor_get(note->real)))) {
+        if (nxpy__check(trace, NXPY_ROW_GRADLESS, note->slot, NULL, 0) < 0) return -1;
+    } else if (!note->knows_grad) {
+        PyObject *held = nxpy_tensor_lend(grad), *use;
+        if (!held) return nxpy__stop_error(trace);
+        if (nxpy__fetch(trace, NXPY_ROW_GRAD, note->slot, NULL, NULL, 0, held) < 0 || !(use = nxpy__use(trace, held))) return -1;
+        if (nx_tensor_set_grad(own, nxpy_tensor_get(use)) != NX_OK) return nxpy_raise(NX_NO_MEMORY), nxpy__stop_error(trace);
+    }
+    nxpy__note_find(trace, fake)->knows_grad = true;
+    grad = nx_tensor_get_grad(own);
+    *out = grad ? nxpy_tensor_wrap(grad) : Py_NewRef(Py_None);
+    return *out ? nxpy__admit(trace, *out) : nxpy__stop_error(trace);
+}
+
+int nxpy__write_grad(nxpy_trace *trace, PyObject *fake, PyObject *value) {
+    const nxpy_note *note = nxpy__note_find(trace, fake);
+    PyObject *use = value ? nxpy__use(trace, value) : Py_None;
+    if (!use) return -1;
+    if (!note || !nxpy__note_find(trace, fake)->is_input || trace->region) return nxpy__stop(trace, NXPY_BREAK_STORE, "Tensor.grad");
+    if (PyObject_SetAttrString(fake, "grad", use) < 0) return nxpy__stop_error(trace);
+    nxpy__note_find(trace, fake)->knows_grad = true;
+    if (find(trace, fake, NULL)) return 0;
+    return record(trace, (nxpy_effect){.kind = NXPY_EFFECT_GRAD, .holder = fake, .place = fake});
+}
+
 int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyObject *value) {
     const nxpy_note *note = nxpy__note_find(trace, container);
     if (note && note->is_namespace && PyDict_CheckExact(container)) {
@@ -122,6 +152,7 @@ int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyOb
     }
     bool counts = PyDict_CheckExact(container) && value && !find(trace, container, NULL);
     if (counts && (find(trace, container, key) || nxpy__is_open(trace, container, key))) return write_key(trace, container, key, value);
+    if (nxpy__is_a(container, NXPY_KIND_DEFAULTS) && note && note->kind == NXPY_NOTE_SOURCE) return write_key(trace, container, key, value);
     if (nxpy__before_change(trace, container, false) < 0) return -1;
     int done = value ? PyObject_SetItem(container, key, value) : PyObject_DelItem(container, key);
     return done < 0 ? nxpy__stop_error(trace) : 0;
@@ -180,6 +211,12 @@ static int put_class(PyObject *type, PyObject *name, PyObject *value) {
     return PyObject_SetAttr(type, name, value);
 }
 
+static int put_grad(PyObject *tensor, PyObject *value) {
+    bool none = !value || value == Py_None;
+    nx_status status = nx_tensor_set_grad(nxpy_tensor_get(tensor), none ? NULL : nxpy_tensor_get(value));
+    return status == NX_OK ? 0 : (nxpy_raise(status), -1);
+}
+
 static int call(PyObject *function, PyObject *args) {
     PyObject *result = PyObject_Call(function, args, NULL);
     Py_XDECREF(result);
@@ -192,6 +229,7 @@ static int put(nxpy_effect_kind kind, PyObject *holder, PyObject *key, PyObject 
     case NXPY_EFFECT_KEY: return put_key(holder, key, value);
     case NXPY_EFFECT_CLASS: return put_class(holder, key, value);
     case NXPY_EFFECT_CELL: return PyCell_Set(holder, value);
+    case NXPY_EFFECT_GRAD: return put_grad(holder, value);
     case NXPY_EFFECT_APPEND: return PyList_SetSlice(holder, PyList_GET_SIZE(holder), PyList_GET_SIZE(holder), value);
     case NXPY_EFFECT_LIST: return PyList_SetSlice(holder, 0, PyList_GET_SIZE(holder), value);
     case NXPY_EFFECT_DICT: PyDict_Clear(holder); return PyDict_Update(holder, value);
@@ -238,6 +276,11 @@ static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
     case NXPY_EFFECT_CALL: return nxpy__recipe_add(trace, recipe, results, effect->place);
     case NXPY_EFFECT_CLASS: return nxpy__recipe_add(trace, recipe, results, PyDict_GetItemWithError(effect->place, effect->key));
     case NXPY_EFFECT_CELL: return nxpy__recipe_add(trace, recipe, results, PyCell_GET(holder));
+    case NXPY_EFFECT_GRAD:
+        done = nxpy__grad_of(trace, holder, &value);
+        if (done == 0) done = nxpy__recipe_add(trace, recipe, results, value);
+        Py_XDECREF(value);
+        return done;
     case NXPY_EFFECT_APPEND: return nxpy__recipe_add_contents(trace, recipe, results, holder, effect->n);
     default: return nxpy__recipe_add_contents(trace, recipe, results, holder, 0);
     }
@@ -332,8 +375,9 @@ static int keep_apart(nxpy_trace *trace) {
     int done = 0;
     for (int k = 0; done == 0 && k < trace->effects.n; k++) {
         const PyTypeObject *type = Py_TYPE(trace->effects.at[k].holder);
-        bool known = type == &PyDict_Type || trace->effects.at[k].kind == NXPY_EFFECT_CALL;
-        dicts |= known || trace->effects.at[k].kind == NXPY_EFFECT_FIELD;
+        int kind = trace->effects.at[k].kind;
+        bool known = type == &PyDict_Type || kind == NXPY_EFFECT_CALL || kind == NXPY_EFFECT_GRAD;
+        dicts |= known || kind == NXPY_EFFECT_FIELD;
         for (int j = 0; j < k; j++) known |= Py_TYPE(trace->effects.at[j].holder) == type;
         apart_list list = {0};
         if (!known) done = list_type(trace, type, &list);

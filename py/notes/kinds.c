@@ -196,6 +196,7 @@ static bool is_frozen_key(PyObject *object) {
 bool nxpy__is_key(PyObject *object) {
     const PyTypeObject *type = Py_TYPE(object);
     if (nxpy_constant_check(object) || nxpy__is_enum(object)) return true;
+    if (nxpy_tensor_check(object)) return type->tp_hash == nxpy_tensor_type.tp_hash && !nx_tensor_is_fake(nxpy_tensor_get(object));
     if (PyTuple_CheckExact(object)) return nxpy__are_keys(object);
     if (PyType_Check(object)) return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare;
     nxpy_kind_code kind = nxpy__kind(object)->code;

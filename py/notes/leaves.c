@@ -52,9 +52,13 @@ static bool is_write(const nx_grad_node *node) {
     return node->op ? nx_op_written(node->op) != 0 : strcmp(nx_grad_node_name(node), "CopySlices") == 0;
 }
 
+static bool is_leaf(const nx_grad_node *node) { return strcmp(nx_grad_node_name(node), "AccumulateGrad") == 0; }
+
 /* What a walk through a history looks for. */
 typedef struct search {
     nx_map inputs;              /* where the inputs of the trace begin -> their fakes */
+    nx_map met;                 /* fakes of the inputs that were met */
+    bool own_leaf, over;        /* met: a leaf that is none of them; what a backward has used up */
     bool any, written;          /* met: one of them; a write, whose formula may read what is gone */
     int n_older;                /* of them: those that have a history of their own, */
     const nx_tensor *older;     /* and the last one */
@@ -69,9 +73,12 @@ static nx_status walk(nx_grad_node *from, search *s) {
         if (nx_map_get(&seen, node)) continue;
         const nx_tensor *input = nx_map_get(&s->inputs, node);
         s->any |= input != NULL;
+        s->over |= node->released;
+        s->own_leaf |= !input && is_leaf(node);
+        if (input) status = nx_map_set(&s->met, input, (void *)input);
         if (input && nx_grad_is_stand_in(input)) s->older = input, s->n_older++;
         s->written |= is_write(node);
-        status = nx_map_set(&seen, node, node);
+        if (status == NX_OK) status = nx_map_set(&seen, node, node);
         for (int e = 0; e < node->n_edges && status == NX_OK; e++)
             if (node->edges[e].node) status = nx_vec_push(&stack, node->edges[e].node);
     }
@@ -123,9 +130,47 @@ static nx_status find_obstacle(nxpy_trace *trace, PyObject *roots, PyObject *wan
         if (nxpy_tensor_check(root)) status = search_from(trace, nx_tensor_whole(nxpy_tensor_get(root)), &s);
     }
     nx_map_free(&s.inputs);
+    nx_map_free(&s.met);
     bool older = may_lead_to(trace, &s, wanted);
     *why = hooked ? "of a tensor with hooks" : older ? "a history from before the graph" : s.written ? "of tensors that are written" : NULL;
     return status;
+}
+
+/* Of what a walk through the history of the roots met; NULL without an exception: stopped. */
+static PyObject *list_leaves(nxpy_trace *trace, search *s, const char **why) {
+    PyObject *leaves = PyList_New(0), *all;
+    for (int k = 0; leaves && k < trace->inputs.n; k++) {
+        const nxpy_note *note = &trace->notes.at[trace->inputs.at[k]];
+        nx_grad_hook *hook = NULL;
+        if (!nx_map_get(&s->met, nxpy_tensor_get(note->object))) continue;
+        nx_status status = nx_grad_hook_of(nxpy_tensor_get(note->real), NX_HOOK_ACCUMULATED, &hook);
+        if (status != NX_OK) nxpy_raise(status);
+        else if (hook->context) *why = "of a tensor with hooks";
+        if (status != NX_OK || PyList_Append(leaves, note->object) < 0) Py_CLEAR(leaves);
+    }
+    all = leaves ? PyList_AsTuple(leaves) : NULL;
+    Py_XDECREF(leaves);
+    return all;
+}
+
+PyObject *nxpy__leaves_of(nxpy_trace *trace, PyObject *roots) {
+    search s = {0};
+    const char *why = NULL;
+    nx_status status = NX_OK;
+    PyObject *leaves = NULL;
+    for (Py_ssize_t k = 0; status == NX_OK && k < PyTuple_GET_SIZE(roots); k++) {
+        PyObject *root = PyTuple_GET_ITEM(roots, k);
+        if (nxpy_tensor_check(root)) status = search_from(trace, nx_tensor_whole(nxpy_tensor_get(root)), &s);
+    }
+    if (status != NX_OK) nxpy_raise(status);
+    else leaves = list_leaves(trace, &s, &why);
+    if (s.n_older) why = "a history from before the graph";
+    if (s.own_leaf) why = "into a leaf that the graph makes";
+    nx_map_free(&s.inputs);
+    nx_map_free(&s.met);
+    if (!leaves || !why) return leaves;
+    Py_DECREF(leaves);
+    return nxpy__stop(trace, NXPY_BREAK_METHOD, "Tensor.backward: %s", why), NULL;
 }
 
 /* What autograd keeps is another tensor over the memory of the one that is known. */
@@ -141,6 +186,8 @@ PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *
     if (why) return nxpy__stop(trace, NXPY_BREAK_METHOD, "autograd.grad: %s", why), NULL;
     trace->tracer.unknown = find_kept;
     thread->target = NULL;
+    trace->uses_up |= args[2] != Py_True;
+    trace->n_before = trace->notes.n;
     PyObject *result = PyObject_Vectorcall(run, args, (size_t)n, NULL);
     thread->target = target;
     trace->tracer.unknown = nxpy__stop_unknown;
@@ -150,11 +197,13 @@ PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *
 /* ---- what lives on ------------------------------------------------------------------------------------------------------- */
 int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake) {
     search s = {0};
-    if (!trace->makes_leaves || !nx_tensor_requires_grad(fake)) return 1;
+    if (!(trace->makes_leaves || trace->uses_up) || !nx_tensor_requires_grad(fake)) return 1;
     nx_status status = search_from(trace, fake, &s);
     nx_map_free(&s.inputs);
+    nx_map_free(&s.met);
     if (status != NX_OK) return nxpy_raise(status), -1;
-    if (s.any) return 1;
+    if (s.over) return 2;
+    if (s.any || !trace->makes_leaves) return 1;
     trace->unmakeable_at = trace->leaf_at;
     trace->unmakeable = "a tensor whose history is of leaves that the graph makes";
     return 0;

@@ -43,6 +43,7 @@ typedef enum nxpy_make {
     NXPY_MAKE_ATTRIBUTE,/* the last value becomes attribute `object` of the one before */
     NXPY_MAKE_ENTRY,    /* the last value is appended to the list before it; n 2: key and value go into the dict before them */
     NXPY_MAKE_CLASS,  /* the last value, a tensor that the graph has made, gets class `object` */
+    NXPY_MAKE_OVER,   /* the last value, a tensor that the graph has made, has a history that a backward has used up */
     NXPY_MAKE_KEEP,   /* remembers the last value as n */
     NXPY_MAKE_AGAIN   /* what was remembered as n */
 } nxpy_make;
@@ -58,6 +59,7 @@ typedef enum nxpy_effect_kind {
     NXPY_EFFECT_KEY,    /* of a dict: globals, an instance's __dict__ */
     NXPY_EFFECT_CLASS,  /* attribute `key` of a class; `place` is the class's own dict */
     NXPY_EFFECT_CELL,
+    NXPY_EFFECT_GRAD,   /* .grad of a tensor */
     NXPY_EFFECT_APPEND, /* values behind the elements that a list had */
     NXPY_EFFECT_LIST, NXPY_EFFECT_DICT, NXPY_EFFECT_SET, /* all that it holds */
     NXPY_EFFECT_CALL    /* a call of a function for what it tells somebody else; `place` is its arguments */
@@ -188,12 +190,14 @@ typedef struct nxpy_note {
     bool is_input;
     bool by_parts;              /* a function, method or partial that was another one before: its parts are guarded, not it */
     bool is_own_dict;           /* the __dict__ of an object that was born here, which is asked for it again */
+    bool knows_grad;            /* FAKE of an input: its .grad is what stands for the tensor's */
     bool is_namespace;          /* a dict of globals or of attributes: read and written by key only */
     PyObject *real;             /* FAKE of an input: the tensor; the __dict__ of a class, as a view: the dict; lent */
     int born_at;                /* BORN: unit of the root's instruction that made it */
 } nxpy_note;
 
-typedef struct nxpy_opened { int slot; PyObject *number; } nxpy_opened; /* the slot's number is left open as this one; lent by its note */
+/* The slot's number is left open as this one, lent by its note; a float: in a tensor, that float, lent by the dict. */
+typedef struct nxpy_opened { int slot; PyObject *number; } nxpy_opened;
 
 typedef struct nxpy_loop nxpy_loop;
 typedef struct nxpy_region nxpy_region; /* region.c */
@@ -206,6 +210,8 @@ typedef struct nxpy_trace {
     nx_graph *graph;            /* owned until the segment has it */
     nx_tracer tracer;
     int n_checkpoints;
+    bool uses_up;               /* a backward that keeps no graph has run */
+    int n_before;               /* notes there were when the last one began */
     bool makes_leaves;          /* requires_grad_ of a tensor that the trace made: */
     int leaf_at;                /* the first time by the root's instruction there */
     int unasked_at;             /* where the root last changed who is asked for functions */
@@ -386,6 +392,14 @@ int nxpy__write_field(nxpy_trace *trace, PyObject *object, PyObject *name, PyObj
 int nxpy__write_class(nxpy_trace *trace, PyObject *type, PyObject *name, PyObject *value);
 int nxpy__write_global(nxpy_trace *trace, PyObject *globals, PyObject *name, PyObject *value);
 int nxpy__write_cell(nxpy_trace *trace, PyObject *cell, PyObject *value);
+/* A float of a dict that existed before, lent; if an earlier trace found another number there, as a tensor that is an input: no
+ * guard holds it to its value. 1: it is read as anything else. 0 or -1. */
+int nxpy__number_input(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out);
+/* Whether a constant of a dict, under another key than `but`, was another one in an earlier trace. */
+int nxpy__settings_vary(nxpy_trace *trace, PyObject *dict, PyObject *but);
+/* .grad of what stands for an input: a new reference to what stands for it, or None; and another one (value NULL: None). 0 or -1. */
+int nxpy__grad_of(nxpy_trace *trace, PyObject *fake, PyObject **out);
+int nxpy__write_grad(nxpy_trace *trace, PyObject *fake, PyObject *value);
 int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyObject *value); /* of a list or dict */
 int nxpy__later(nxpy_trace *trace, PyObject *function, PyObject *args); /* each run calls it, in the order of the writes */
 int nxpy__before_change(nxpy_trace *trace, PyObject *container, bool appends); /* the caller changes it; born ones pass */
@@ -438,8 +452,11 @@ void nxpy__ask_for(nxpy_trace *trace, nxpy_ask_code what); /* the caller ends th
 int nxpy__was_asked_for(nxpy_trace *trace, nxpy_ask_code what); /* by an earlier try: 1, 0, -1 with an exception */
 int nxpy__want_flat(nxpy_trace *trace, const char *what); /* 0; -1: stopped, and the next try is flat */
 /* run(args[n]) while what it calls is recorded, saved tensors known by their place. New reference, or NULL with an exception. */
+/* The leaves of the caller's in the history of the roots, what stands for them: a new tuple. NULL: stopped, or an exception. */
+PyObject *nxpy__leaves_of(nxpy_trace *trace, PyObject *roots);
 PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *args, Py_ssize_t n);
-int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake); /* 1; 0: its history is of leaves of the trace's own; -1 */
+/* 1; 2: without its history, which a backward has used up; 0: its history is of leaves of the trace's own; -1 */
+int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake);
 
 /* ---- small things --------------------------------------------------------------------------------- */
 /* A tensor like `real` without elements, that requires grad as it does. */

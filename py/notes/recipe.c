@@ -24,16 +24,25 @@ typedef int add_fn(ADD_ARGS);
 static add_fn add_value;
 
 /* ---- kinds ---------------------------------------------------------------------------------------------------------- */
+/* The value that leaves the graph has no history: nothing of the forward is kept for it. */
+static nx_status detach(nxpy_trace *trace, nx_value *value) {
+    nx_node *made;
+    NX_TRY(nx_graph_call_named(trace->graph, nx_known(NX_KNOWN_DETACH), value, NULL, &made));
+    *value = nx_value_node(made, 0);
+    return NX_OK;
+}
+
 static int add_result(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *fake) {
     nx_value node;
     int lives = nxpy__may_live_on(trace, nxpy_tensor_get(fake));
-    if (lives != 1) return lives;
+    if (lives < 1) return lives;
     if (nxpy_tensor_get(fake)->whole) {
         trace->unmakeable_at = nxpy__note_find(trace, fake)->born_at;
         trace->unmakeable = "a slice that outlives its map";
         return 0;
     }
     if (!nx_tracer_find(&trace->tracer, nxpy_tensor_get(fake), &node)) return 0;
+    if (lives == 2 && detach(trace, &node) != NX_OK) return nxpy_raise(NX_NO_MEMORY), -1;
     int k = 0;
     while (k < results->nodes.n && (results->nodes.at[k].node != node.node || results->nodes.at[k].n != node.n)) k++;
     if (k == results->nodes.n && nx_vec_push(&results->nodes, node) != NX_OK) {
@@ -41,6 +50,7 @@ static int add_result(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resu
         return -1;
     }
     int done = add_step(recipe, NXPY_MAKE_RESULT, k, NULL);
+    if (done == 1 && lives == 2) done = add_step(recipe, NXPY_MAKE_OVER, 0, NULL);
     bool usual = Py_TYPE(fake) == nxpy_tensor_class;
     return done != 1 || usual ? done : add_step(recipe, NXPY_MAKE_CLASS, 0, (PyObject *)Py_TYPE(fake));
 }
@@ -444,6 +454,10 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     case NXPY_MAKE_METHOD: used = 2; made = PyMethod_New(at[-2], at[-1]); break;
     case NXPY_MAKE_FUNCTION: used = 3; made = make_function(step->object, at - 3); break;
     case NXPY_MAKE_CELL: used = 1; made = PyCell_New(at[-1]); break;
+    case NXPY_MAKE_OVER: {
+        nx_status status = nx_grad_stand_over(nxpy_tensor_get(at[-1]));
+        return status == NX_OK ? 0 : (nxpy_raise(status), -1);
+    }
     case NXPY_MAKE_CLASS: return make_class((PyTypeObject *)step->object, &at[-1]);
     case NXPY_MAKE_STATE:
     case NXPY_MAKE_ENTRY:

@@ -152,7 +152,9 @@ int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject
     bool may = number && !keeps && !trace->tracer.flat && trace->point->segments.n && nxpy__settings.automatic &&
                trace->owner->dynamic != 0 && trace->segment->given.n < 64;
     if (row >= 0) {
-        PyObject *open = number ? opened_at(trace, trace->segment->guards.rows.at[row].slot) : NULL;
+        int slot = trace->segment->guards.rows.at[row].slot;
+        PyObject *open = number ? opened_at(trace, slot) : NULL;
+        if (open && PyFloat_CheckExact(open)) return nxpy__check(trace, NXPY_ROW_EQUALS, slot, *value, 0); /* in a tensor, too */
         if (open) *value = open;
         return 0;
     }
@@ -163,6 +165,54 @@ int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject
     int slot = trace->segment->guards.rows.at[index].slot;
     if (!number_varies(trace, slot, *value)) return note_fetched(trace, slot, *value);
     return open_number(trace, slot, value);
+}
+
+/* ---- settings ---- */
+int nxpy__number_input(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out) {
+    nxpy_note *note = nxpy__note_find(trace, dict);
+    bool source = note && note->kind == NXPY_NOTE_SOURCE && !note->elements && !nxpy__was_written_key(trace, dict, key);
+    PyObject *value = source ? PyDict_GetItemWithError(dict, key) : NULL, *tensor;
+    int slot = value && PyFloat_CheckExact(value) && !trace->region ? nxpy__slot_of(trace, dict) : -1;
+    if (slot < 0) return trace->stop ? -1 : 1;
+    nxpy_guards *guards = &trace->segment->guards;
+    int row = nxpy_guards_find(guards, NXPY_ROW_KEY, slot, key, NULL, 0);
+    for (int k = row; k >= 0 && k < guards->rows.n; k++) { /* made before */
+        const nxpy_row *made = &guards->rows.at[k];
+        if (made->code == NXPY_ROW_NUMBER && made->from == guards->rows.at[row].slot) return (*out = nxpy__use(trace, made->b)) ? 0 : -1;
+    }
+    if (row >= 0) return 1; /* read as it is before */
+    if ((row = add_row(trace, (nxpy_row){.code = NXPY_ROW_KEY, .present = true, .from = slot, .a = key})) < 0) return -1;
+    slot = guards->rows.at[row].slot;
+    if (!number_varies(trace, slot, value)) { /* a constant, until it is another one */
+        *out = value;
+        return nxpy__check(trace, NXPY_ROW_EQUALS, slot, value, 0);
+    }
+    if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)&PyFloat_Type, 0) < 0) return -1;
+    if (nx_vec_push(&trace->opened, ((nxpy_opened){slot, value})) != NX_OK) return nxpy_raise(NX_NO_MEMORY), nxpy__stop_error(trace);
+    if (!(tensor = nxpy_setting_tensor(PyFloat_AS_DOUBLE(value)))) return nxpy__stop_error(trace);
+    row = add_row(trace, (nxpy_row){.code = NXPY_ROW_NUMBER, .present = true, .from = slot, .b = tensor});
+    note = row < 0 ? NULL : nxpy__note_add(trace, tensor, NXPY_NOTE_SOURCE, guards->rows.at[row].slot);
+    *out = note ? nxpy__use(trace, tensor) : NULL;
+    Py_DECREF(tensor); /* the row has it */
+    return *out ? 0 : -1;
+}
+
+int nxpy__settings_vary(nxpy_trace *trace, PyObject *dict, PyObject *but) {
+    const nxpy_note *note = nxpy__note_find(trace, dict);
+    PyObject *key, *value;
+    bool varies = false;
+    if (!note || note->kind != NXPY_NOTE_SOURCE) return 0;
+    for (Py_ssize_t at = 0; !varies && PyDict_Next(dict, &at, &key, &value);) {
+        nx_text source = {0};
+        if (!PyUnicode_CheckExact(key) || !nxpy_constant_check(value) || nxpy_constant_equal(key, but)) continue;
+        nxpy_guards_source(&trace->segment->guards, note->slot, &source);
+        nx_text_add(&source, "['%s']", PyUnicode_AsUTF8(key));
+        for (int k = 0; k < trace->point->segments.n && !source.failed && !varies; k++) {
+            varies = nxpy_guards_number_varies(&trace->point->segments.at[k]->guards, source.at, value);
+        }
+        nx_text_free(&source);
+    }
+    return varies;
 }
 
 int nxpy__note_operator(nxpy_trace *trace, PyTypeObject *type, const char *text) {

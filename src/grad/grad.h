@@ -68,6 +68,8 @@ NX_MUST_USE nx_status nx_grad_set_node(nx_tensor *tensor, nx_grad_node *node, in
 /* Makes a fresh tensor a result that depends on `leaf` as on itself (NULL: on nothing whose gradient is wanted),
  * for traces, whose inputs must not be leaves where the caller's are none. */
 NX_MUST_USE nx_status nx_grad_stand_in(nx_tensor *tensor, nx_tensor *leaf);
+/* Makes `tensor` a non-leaf whose history a backward has used up: the next one fails. */
+NX_MUST_USE nx_status nx_grad_stand_over(nx_tensor *tensor);
 bool nx_grad_is_stand_in(const nx_tensor *tensor); /* its history is still that one */
 /* `tensor`, which is no view, has been written by what `node` stands for: it and its views get a new history. */
 NX_MUST_USE nx_status nx_grad_set_written(nx_tensor *tensor, nx_grad_node *node, int output);

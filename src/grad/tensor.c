@@ -210,6 +210,12 @@ nx_status nx_grad_stand_in(nx_tensor *tensor, nx_tensor *leaf) {
     return status;
 }
 
+nx_status nx_grad_stand_over(nx_tensor *tensor) {
+    NX_TRY(nx_grad_stand_in(tensor, NULL));
+    tensor->autograd->node->released = true;
+    return NX_OK;
+}
+
 bool nx_grad_is_stand_in(const nx_tensor *tensor) {
     const nx_grad_node *node = tensor->autograd ? tensor->autograd->node : NULL;
     return node && node->class == &input_class;

@@ -101,6 +101,28 @@ def step(device: str, mode: str | None) -> list[Any]:
     return numbers(*parameters)
 
 
+def whole_steps() -> list[Any]:
+    """Training steps that are one graph, one rate halved after each, so that its product is exact, and the gradients."""
+    parameters = inputs("cpu")
+    optimizers = [torch.optim.SGD(parameters, lr=0.125, momentum=0.9), torch.optim.AdamW(parameters, lr=0.01)]
+
+    def whole() -> Any:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+            loss = f(*parameters)
+            loss.backward()
+            optimizer.step()
+        return loss, [p.grad for p in parameters]
+
+    compiled = torch.compile(whole, fullgraph=True)
+    seen = []
+    for _ in range(4):
+        loss, grads = compiled()
+        seen += [loss.detach(), *grads]
+        optimizers[0].param_groups[0]["lr"] *= 0.5
+    return numbers(*seen, *parameters)
+
+
 def new_shape() -> list[Any]:
     function = torch.compile(fresh(f))
     return numbers(function(*inputs("cpu", 3, False)), function(*inputs("cpu", 6, False)))
@@ -238,6 +260,7 @@ SCENARIOS: dict[str, Callable[[], list[Any]]] = {
     "compiled, reduce-overhead, npu": lambda: compiled("npu:0", "reduce-overhead"),
     "functions, checkpoints and gradients in a graph": functions_in_a_graph,
     "maps and conditions in a graph": maps_and_conditions,
+    "whole training steps in a graph": whole_steps,
     "a new shape": new_shape,
     "sizes as values": sizes_as_values,
     "a model file": exported,

@@ -81,15 +81,28 @@ def backward(
     retain = create_graph if retain_graph is None else retain_graph
     seeds = _seeds(roots, grad_tensors)
     if leaves is None:
-        _C.autograd_run(roots, seeds, bool(retain), bool(create_graph), None)
-        return
-    leaves = _standing(leaves)
+        leaves = _C.autograd_leaves(roots)  # in a graph; else None: all
+    else:
+        leaves = _standing(leaves)
+        leaves = tuple({id(leaf): leaf for leaf in leaves}.values()) if len(leaves) > 1 else leaves
     gradients = _C.autograd_run(roots, seeds, bool(retain), bool(create_graph), leaves)
+    if leaves is None:
+        return
     with set_grad_enabled(bool(create_graph)):
-        once = {id(leaf): (leaf, gradient) for leaf, gradient in zip(leaves, gradients)}
-        for leaf, gradient in once.values():
+        for leaf, gradient in zip(leaves, gradients):
             if gradient is not None:
-                leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+                _accumulate(leaf, gradient, bool(create_graph))
+
+
+def _accumulate(leaf, gradient, create_graph: bool) -> None:
+    """Adds to `leaf.grad`, in place as a backward does, or makes it: `gradient` itself unless others see its memory."""
+    if leaf.grad is None:
+        apart = gradient.is_sparse or _C.autograd_takes(leaf, gradient)
+        leaf.grad = gradient if apart else _C.empty_like(leaf).copy_(gradient)
+    elif create_graph or leaf.grad.is_sparse:
+        leaf.grad = leaf.grad + gradient
+    else:
+        leaf.grad.add_(gradient)
 
 
 def _tensor_backward(tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None) -> None:

@@ -1,7 +1,7 @@
 """Adadelta: steps as large as the steps before were, without a learning rate of their own (Zeiler 2012)."""
 
 from .each import EachParameter, check_lr, decayed, zeros
-from .optimizer import add_into, check_range
+from .optimizer import add_into, check_range, rate
 
 
 class Adadelta(EachParameter):
@@ -21,6 +21,8 @@ class Adadelta(EachParameter):
             "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
         })  # fmt: skip
 
+    follows_in_graphs = True
+
     def _begin(self, parameter, group: dict, state: dict) -> None:
         state["square_avg"], state["acc_delta"] = zeros(parameter), zeros(parameter)
 
@@ -29,4 +31,4 @@ class Adadelta(EachParameter):
         square = state["square_avg"].mul_(rho).addcmul_(grad, grad, value=1 - rho)
         delta = state["acc_delta"].add(eps).sqrt_().div(square.add(eps).sqrt_()).mul_(grad)
         state["acc_delta"].mul_(rho).addcmul_(delta, delta, value=1 - rho)
-        add_into(parameter, delta, -group["lr"])
+        add_into(parameter, delta, -rate(group))

@@ -2,7 +2,7 @@
 
 from .. import _C
 from .each import EachParameter, check_lr, decayed
-from .optimizer import check_range, check_ways, divide_into
+from .optimizer import check_range, check_ways, divide_into, rate, value_of
 
 
 class Adagrad(EachParameter):
@@ -37,6 +37,8 @@ class Adagrad(EachParameter):
             for parameter in group["params"]:
                 self.state[parameter]["sum"].share_memory_()
 
+    follows_in_graphs = True
+
     def _begin(self, parameter, group: dict, state: dict) -> None:
         first = group["initial_accumulator_value"]
         state["sum"] = _C.full_like(parameter, complex(first, first) if parameter.is_complex() else first)
@@ -45,7 +47,7 @@ class Adagrad(EachParameter):
         if grad.is_sparse and group["weight_decay"] != 0:
             raise RuntimeError("weight_decay option is not compatible with sparse gradients")
         grad = decayed(grad, parameter, group)
-        lr = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        lr = rate(group) / (1 + (value_of(state["step"]) - 1) * group["lr_decay"])
         if grad.is_sparse:
             whole = grad.coalesce()
             state["sum"].add_(whole.pow(2))

@@ -1,6 +1,7 @@
 """Adam: steps scaled by running means of the gradient and of its square."""
 
 from .. import _C
+from ..compiler import is_compiling
 from .optimizer import (
     Optimizer,
     alike,
@@ -10,6 +11,8 @@ from .optimizer import (
     divide_into,
     is_half,
     kept,
+    rate,
+    value_of,
 )
 
 
@@ -79,6 +82,8 @@ class Adam(Optimizer):
             },
         )
 
+    follows_in_graphs = True
+
     def _state_of(self, parameter, amsgrad: bool) -> dict:
         state = self.state[parameter]
         if not state:
@@ -90,7 +95,7 @@ class Adam(Optimizer):
 
     def _step_group(self, group: dict) -> None:
         for parameters in alike(group):
-            if group["differentiable"] or (not group["fused"] and any(map(is_half, parameters))):
+            if group["differentiable"] or is_compiling() or (not group["fused"] and any(map(is_half, parameters))):
                 for parameter in parameters:
                     self._step_one(parameter, group)
             else:
@@ -120,11 +125,11 @@ class Adam(Optimizer):
 
     def _step_one(self, parameter, group: dict) -> None:
         """One operator after the other, as half types are rounded and gradients recorded."""
-        lr, decay, (beta1, beta2) = group["lr"], group["weight_decay"], group["betas"]
+        lr, decay, (beta1, beta2) = rate(group), group["weight_decay"], group["betas"]
         grad = -parameter.grad if group["maximize"] else parameter.grad
         state = self._state_of(parameter, group["amsgrad"])
         mean, square = state["exp_avg"], state["exp_avg_sq"]
-        step = state["step"].add_(1).item()
+        step = value_of(state["step"].add_(1))
         if decay != 0 and group["decoupled_weight_decay"]:
             parameter.mul_(1 - lr * decay)
         elif decay != 0:

@@ -2,7 +2,7 @@
 
 from .. import _C
 from .each import EachParameter, check_betas, check_lr, decayed, zeros
-from .optimizer import check_range, divide_into, kept
+from .optimizer import check_range, divide_into, kept, rate, value_of
 
 
 class Adamax(EachParameter):
@@ -21,6 +21,8 @@ class Adamax(EachParameter):
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
         })  # fmt: skip
 
+    follows_in_graphs = True
+
     def _begin(self, parameter, group: dict, state: dict) -> None:
         state["exp_avg"], state["exp_inf"] = zeros(parameter), zeros(parameter)
 
@@ -28,5 +30,5 @@ class Adamax(EachParameter):
         grad, (beta1, beta2) = decayed(grad, parameter, group), group["betas"]
         mean, largest = state["exp_avg"].lerp_(grad, 1 - beta1), state["exp_inf"]
         largest.copy_(_C.maximum(kept(largest.mul_(beta2), group), grad.abs().add_(group["eps"])))
-        lr = group["lr"] / (1 - beta1 ** state["step"].item())
+        lr = rate(group) / (1 - beta1 ** value_of(state["step"]))
         divide_into(parameter, kept(mean, group), kept(largest, group), -lr)

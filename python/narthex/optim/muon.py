@@ -4,7 +4,7 @@ import math
 
 from .. import _C
 from .each import EachParameter, check_lr, zeros
-from .optimizer import check_range
+from .optimizer import check_range, rate
 
 
 def _orthogonal(update, coefficients: tuple, steps: int, eps: float):
@@ -48,11 +48,13 @@ class Muon(EachParameter):
 
     takes_pairs = False
 
+    follows_in_graphs = True
+
     def _begin(self, parameter, group: dict, state: dict) -> None:
         state["momentum_buffer"] = zeros(parameter)
 
     def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
-        lr, momentum = group["lr"], group["momentum"]
+        lr, momentum = rate(group), group["momentum"]
         running = state["momentum_buffer"].lerp_(grad, 1 - momentum)
         update = grad.lerp(running, momentum) if group["nesterov"] else running
         update = _orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])

@@ -2,7 +2,7 @@
 
 from .. import _C
 from .each import EachParameter, check_betas, check_lr, decayed, zeros
-from .optimizer import check_range, divide_into, kept
+from .optimizer import check_range, divide_into, kept, rate, value_of
 
 
 class NAdam(EachParameter):
@@ -24,12 +24,14 @@ class NAdam(EachParameter):
             "capturable": capturable, "differentiable": differentiable,
         })  # fmt: skip
 
+    follows_in_graphs = True
+
     def _begin(self, parameter, group: dict, state: dict) -> None:
         state["mu_product"] = _C.ones((), dtype=_C.float32)
         state["exp_avg"], state["exp_avg_sq"] = zeros(parameter), zeros(parameter)
 
     def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
-        (beta1, beta2), lr, step = group["betas"], group["lr"], state["step"].item()
+        (beta1, beta2), lr, step = group["betas"], rate(group), value_of(state["step"])
         if group["weight_decay"] != 0 and group["decoupled_weight_decay"]:
             parameter.mul_(1 - lr * group["weight_decay"])
         else:
@@ -39,6 +41,6 @@ class NAdam(EachParameter):
         mean = kept(state["exp_avg"].lerp_(grad, 1 - beta1), group)
         square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         below = square.div(1 - beta2**step).sqrt().add(group["eps"])
-        product = state["mu_product"].item()
+        product = value_of(state["mu_product"])
         divide_into(parameter, grad, below, -lr * (1.0 - mu) / (1.0 - product))
         divide_into(parameter, mean, below, -lr * mu_next / (1.0 - product * mu_next))

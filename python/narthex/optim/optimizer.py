@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from .. import _C
+from .._apart import disable
 from ..autograd._ranges import record_function
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..compiler import is_compiling
@@ -50,6 +51,8 @@ def _with_hooks(step):
 
     @wraps(step)
     def run(self, *args, **kwargs):
+        if is_compiling() and not _can_follow(self):
+            return run_apart(self, args, kwargs)
         if _C.is_profiling():
             with record_function(f"Optimizer.step#{type(self).__name__}.step"):
                 return run_hooked(self, args, kwargs)
@@ -71,8 +74,20 @@ def _with_hooks(step):
             hook(self, args, kwargs)
         return result
 
+    run_apart = disable(run_hooked, reason="a step whose settings change, or that reads its numbers")
     run.hooked = True
     return run
+
+
+def _can_follow(optimizer) -> bool:
+    """Whether a step can be captured: its settings stay as they are but for the rate, and are numbers."""
+    if not getattr(optimizer, "follows_in_graphs", False) or getattr(optimizer, "_settings_change", False):
+        return False
+    for group in optimizer.param_groups:
+        betas = group.get("betas")
+        if _C.settings_vary(optimizer, group, "lr") or (betas and isinstance(betas[0], _C.TensorBase)):
+            return False
+    return True
 
 
 def _keep_hook(hooks: OrderedDict, hook, prepend: bool = False) -> _HookHandle:
@@ -95,12 +110,20 @@ def register_optimizer_step_post_hook(hook) -> _HookHandle:
 
 def _with_numbers(group: dict) -> dict:
     """The group with the rate and the betas as numbers where they are tensors; one that is differentiated by stays."""
+    if is_compiling():
+        return group
     lr, betas = group.get("lr"), group.get("betas")
     if isinstance(lr, _C.TensorBase) and not group.get("differentiable"):
         group = {**group, "lr": lr.item()}
     if betas and isinstance(betas[0], _C.TensorBase):
         group = {**group, "betas": tuple(beta.item() for beta in betas)}
     return group
+
+
+def _any_complex(parameters: list) -> bool:
+    if is_compiling():
+        return any(parameter.is_complex() for parameter in parameters)
+    return not _COMPLEX.isdisjoint(map(_dtype, parameters))
 
 
 class Optimizer:
@@ -195,9 +218,11 @@ class Optimizer:
         grads = []
         for group in self.param_groups:
             for parameter in group["params"]:
-                grad = parameter.grad
-                if set_to_none or grad is None:
+                if set_to_none:
                     parameter.grad = None
+                    continue
+                grad = parameter.grad
+                if grad is None:
                     continue
                 if grad.grad_fn is not None:
                     parameter.grad = grad = grad.detach()
@@ -221,12 +246,13 @@ class Optimizer:
                 if not self.takes_sparse and has_sparse(group["params"]):
                     name = type(self).__name__
                     raise RuntimeError(f"{name} does not support sparse gradients{self.instead_of_sparse}")
-                if self.takes_pairs and not _COMPLEX.isdisjoint(map(_dtype, group["params"])):
+                if self.takes_pairs and _any_complex(group["params"]):
                     self._step_pairs(group)
                 else:
                     self._step_group(group)
         return loss
 
+    follows_in_graphs = False  # whether a step can be captured: none of its numbers is read from a tensor
     steps_one_by_one = True  # a step of many at once, which `foreach` asks for, is not recorded
 
     def _check_group_now(self, group: dict) -> None:
@@ -391,6 +417,18 @@ def check_options(lr) -> None:
 
 
 # ---- steps that may be differentiated --------------------------------------------------------------------------------
+def value_of(tensor):
+    """The number in a state's tensor; in a graph, which takes no number from a tensor, one of double precision."""
+    return tensor.double() if is_compiling() else tensor.item()
+
+
+def rate(group: dict):
+    """The learning rate; in a graph a tensor, so that a schedule changes no graph."""
+    if is_compiling() and all(parameter.device.type == "cpu" for parameter in group["params"]):
+        return _C.number_input(group, "lr")
+    return group["lr"]
+
+
 def kept(value, group: dict):
     """State for what follows in a step; where that is recorded a copy, since the next step writes into the state."""
     return value.clone() if group.get("differentiable") else value

@@ -1,7 +1,7 @@
 """RMSprop: steps divided by the root of a running mean of the gradient's square."""
 
 from .. import _C
-from .optimizer import Optimizer, add_into, check_options, check_range, check_ways, divide_into, kept
+from .optimizer import Optimizer, add_into, check_options, check_range, check_ways, divide_into, kept, rate
 
 
 class RMSprop(Optimizer):
@@ -45,6 +45,8 @@ class RMSprop(Optimizer):
             },
         )
 
+    follows_in_graphs = True
+
     def _step_group(self, group: dict) -> None:
         for parameter in group["params"]:
             if parameter.grad is not None:
@@ -62,7 +64,7 @@ class RMSprop(Optimizer):
         return state
 
     def _step_one(self, parameter, group: dict) -> None:
-        lr, alpha, state = group["lr"], group["alpha"], self._state_of(parameter, group)
+        lr, alpha, state = rate(group), group["alpha"], self._state_of(parameter, group)
         state["step"].add_(1)
         grad = -parameter.grad if group["maximize"] else parameter.grad
         if group["weight_decay"] != 0:

@@ -20,6 +20,8 @@ class Rprop(EachParameter):
             "differentiable": differentiable, "capturable": capturable,
         })  # fmt: skip
 
+    follows_in_graphs = True
+
     def _begin(self, parameter, group: dict, state: dict) -> None:
         state["prev"] = zeros(parameter)
         state["step_size"] = _C.full_like(parameter, float(group["lr"]))

@@ -1,6 +1,7 @@
 """Stochastic gradient descent with momentum."""
 
 from .. import _C
+from ..compiler import is_compiling
 from .optimizer import (
     Optimizer,
     add_into,
@@ -11,6 +12,7 @@ from .optimizer import (
     has_sparse,
     is_half,
     kept,
+    rate,
 )
 
 
@@ -61,10 +63,13 @@ class SGD(Optimizer):
             },
         )
 
+    follows_in_graphs = True
+
     def _step_group(self, group: dict) -> None:
         for parameters in alike(group):
             if (
                 group["differentiable"]
+                or is_compiling()
                 or has_sparse(parameters)
                 or (not group["fused"] and any(map(is_half, parameters)))
             ):
@@ -109,4 +114,4 @@ class SGD(Optimizer):
                 state["momentum_buffer"].mul_(momentum).add_(change, alpha=1 - group["dampening"])
             running = kept(state["momentum_buffer"], group)
             change = change.add(running, alpha=momentum) if group["nesterov"] else running
-        add_into(parameter, change, -group["lr"])
+        add_into(parameter, change, -rate(group))
