@@ -102,7 +102,7 @@ def step(device: str, mode: str | None) -> list[Any]:
 
 
 def whole_steps() -> list[Any]:
-    """Training steps that are one graph, one rate halved after each, so that its product is exact, and the gradients."""
+    """Training steps that are one graph; one rate is halved after each, which is exact."""
     parameters = inputs("cpu")
     optimizers = [torch.optim.SGD(parameters, lr=0.125, momentum=0.9), torch.optim.AdamW(parameters, lr=0.01)]
 
