@@ -93,12 +93,12 @@ static nx_status run_mean(nx__places p, int64_t dim, bool include_self) {
     return status;
 }
 
-/* out lies row by row and holds self. */
+/* out lies row by row and holds self, or is self: then all indices are looked at before anything is written. */
 static nx_status fold_into(nx_run *run, int64_t dim, const nx_array *index, const nx_array *src, fold_kind kind, bool include_self,
-                           const nx_array *out) {
+                           bool in_place, const nx_array *out) {
     _Alignas(16) char neutral[NX_MAX_ELEMENT_BYTES];
     nx__places p = {.run = run, .index = index, .followed = out, .number = neutral, .fns = nx__place_move(out->dtype, true), .f = 1,
-                    .i = 1, .in_place = true};
+                    .i = 1, .in_place = in_place};
     store_neutral(kind, out->dtype, neutral);
     if (!include_self) {
         NX_TRY(nx__places_run(&p, dim, true));
@@ -119,11 +119,12 @@ nx_status nx__scatter_folds(nx_run *run, const nx_array *self, int64_t dim, cons
     fold_kind kind;
     NX_TRY(find_kind(reduce.str, &kind));
     if (in == dtype && out->contiguous) {
-        if (out->data != self->data) nx_copy_cast(out, self);
-        return fold_into(run, dim, index, src, kind, include_self, out);
+        bool in_place = out->data == self->data;
+        if (!in_place) nx_copy_cast(out, self);
+        return fold_into(run, dim, index, src, kind, include_self, in_place, out);
     }
     NX_TRY(nx__wide_both(self, src, in, &to, &from));
-    nx_status status = fold_into(run, dim, index, &from.array, kind, include_self, &to.array);
+    nx_status status = fold_into(run, dim, index, &from.array, kind, include_self, false, &to.array);
     nx__wide_end(status == NX_OK ? out : NULL, &to, &from);
     return status;
 }

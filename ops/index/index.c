@@ -398,7 +398,8 @@ nx_status nx__index_put_elements(nx_run *run, const nx_array *self, nx_value ind
         exchange w = exchange_of(run, &p, out, values, accumulate ? nx__place_sum(out->dtype) : nx__place_move(out->dtype, true));
         w.adds = accumulate;
         int64_t grain = nx_grain(p.n * (w.single ? 24 : 16 * part + 128) / BINS);
-        status = nx_parallel(BINS, nx__grain_of_all(BINS, grain, nx_num_threads()), put_parts, &w);
+        bool far = !w.single || out->numel * (int64_t)nx_dtype_bytes((nx_dtype)out->dtype) > NX__NEAR;
+        status = nx_parallel(BINS, nx__grain_of_all(BINS, grain, far ? nx_num_threads() : 1), put_parts, &w);
     }
     spots_free(&p);
     return status;

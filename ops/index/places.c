@@ -8,7 +8,7 @@
 #include "gen/kernels.h"
 #include "shared/packed.h"
 
-enum { PIECE = NX__PLACES_PIECE, NEAR = 1 << 20 }; /* indices that are checked together; bytes that a cache holds */
+enum { PIECE = NX__PLACES_PIECE }; /* indices that are checked together */
 
 /* ---- what is done at places ------------------------------------------------------------------------------------ */
 #define DEFINE_MOVE(bits)                                    \
@@ -215,7 +215,7 @@ nx_status nx__places_run(nx__places *p, int64_t dim, bool writes) {
     if (p->in_place) NX_TRY(look(p, n));
     int64_t grain = nx_grain(32 * index->numel / n);
     if (p->cut < 0) { /* several threads go through the whole index where what it names comes from far */
-        bool far = p->limit * (p->k_step < 0 ? -p->k_step : p->k_step) > NEAR;
+        bool far = p->limit * (p->k_step < 0 ? -p->k_step : p->k_step) > NX__NEAR;
         grain = nx__grain_of_all(n, grain, far ? nx_num_threads() : 1);
     }
     return nx_parallel(n, grain, run_cut, p);

@@ -47,6 +47,8 @@ static inline int64_t nx__grain_of_all(int64_t n, int64_t grain, int64_t threads
 void nx__index_along(const nx_array *index, const nx_array *like, int64_t dim, nx_array *out, int64_t *dims);
 
 enum { NX__PLACES_PIECE = 512 }; /* the most places that are named at once */
+/* Bytes that a cache holds: what comes from no farther one thread does sooner than several that go through all indices. */
+enum { NX__NEAR = 1 << 20 };
 #define NX__EACH_PLACE(type, here_step, what)                                                                              \
     for (int64_t q = 0; q < n; q++) {                                                                                      \
         type *there = (type *)(followed + q * to_step + at[q] * k_step), *here = (type *)(other + q * (here_step));        \
