@@ -43,10 +43,20 @@ static void cubic_weights(double t, double *w) {
         w[k] = k % 3 ? ((A + 2) * x[k] - (A + 3)) * x[k] * x[k] + 1 : ((A * x[k] - 5 * A) * x[k] + 8 * A) * x[k] - 4 * A;
 }
 
+static double sinc(double x) {
+    return x == 0 ? 1 : sin(M_PI * x) / (M_PI * x);
+}
+
+/* How many places a smooth kind sees to either side where it makes nothing smaller. */
+static int reach_of(kind kind) {
+    return kind == LINEAR_SMOOTH ? 1 : kind == CUBIC_SMOOTH ? 2 : 3;
+}
+
 static double smooth_weight(kind kind, double x) {
     const double A = -0.5;
     x = fabs(x);
     if (kind == LINEAR_SMOOTH) return x < 1 ? 1 - x : 0;
+    if (kind == LANCZOS_SMOOTH) return x < 3 ? sinc(x) * sinc(x / 3) : 0;
     return x < 1 ? ((A + 2) * x - (A + 3)) * x * x + 1 : x < 2 ? (((x - 5) * x + 8) * x - 4) * A : 0;
 }
 
@@ -54,12 +64,12 @@ static double smooth_weight(kind kind, double x) {
 static int64_t taps_of(kind kind, double scale, int64_t in) {
     if (kind < LINEAR) return 1;
     if (kind < LINEAR_SMOOTH) return kind == LINEAR ? 2 : 4;
-    double taps = ceil((kind == LINEAR_SMOOTH ? 1 : 2) * (scale > 1 ? scale : 1)) * 2 + 2;
+    double taps = ceil(reach_of(kind) * (scale > 1 ? scale : 1)) * 2 + 2;
     return taps < (double)in ? (int64_t)taps : in < 3 ? 3 : in;
 }
 
 static void plan_smooth(kind kind, axis *a, double scale, int64_t i) {
-    double reach = (kind == LINEAR_SMOOTH ? 1 : 2) * (scale >= 1 ? scale : 1), middle = scale * ((double)i + 0.5), total = 0;
+    double reach = reach_of(kind) * (scale >= 1 ? scale : 1), middle = scale * ((double)i + 0.5), total = 0;
     int64_t low = (int64_t)fmax(middle - reach + 0.5, 0), high = (int64_t)fmin(middle + reach + 0.5, (double)a->in);
     for (int64_t k = low; k < high; k++) {
         double w = smooth_weight(kind, ((double)k - middle + 0.5) * (scale >= 1 ? 1 / scale : 1));

@@ -5,7 +5,9 @@
 
 #include "window/window.h"
 
-typedef enum nx__resample_kind { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_SMOOTH, CUBIC_SMOOTH } nx__resample_kind;
+typedef enum nx__resample_kind {
+    NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_SMOOTH, CUBIC_SMOOTH, LANCZOS_SMOOTH
+} nx__resample_kind;
 
 typedef struct nx__resample_axis {
     int64_t in, out, most; /* taps of a place at most */

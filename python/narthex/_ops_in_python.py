@@ -194,7 +194,7 @@ def _assert_async(self, assert_msg="Expected Tensor with single nonzero value, b
 
 _RESAMPLERS = [f"{name}{n}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for n in (1, 2, 3)]
 _RESAMPLERS += ["upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d"]
-_RESAMPLERS += ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"]
+_RESAMPLERS += ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa"]
 _TABLE = {
     "sym_size": {"int": lambda self, dim: self.size(dim)},
     "sym_stride": {"int": lambda self, dim: self.stride(dim)},

@@ -10,7 +10,8 @@ SIZES = [
     ((2, 3, 40, 50), (20, 30)), ((1, 1, 17, 23), (40, 9)), ((1, 4, 12, 12), (30, 31)), ((2, 5, 33, 20), (7, 20)),
     ((1, 3, 9, 9), (9, 4)), ((1, 2, 1, 1), (3, 2)), ((1, 3, 5, 5), (5, 5)),
 ]  # fmt: skip
-MODES = [("bilinear", True, False), ("bicubic", True, False), ("bilinear", False, False), ("bicubic", False, False),
+MODES = [("bilinear", True, False), ("bicubic", True, False), ("lanczos", True, False),
+         ("bilinear", False, False), ("bicubic", False, False),
          ("bilinear", False, True), ("bicubic", False, True)]  # fmt: skip
 
 

@@ -251,7 +251,7 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
 
 
 # ---- resampling
-_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
+_RANKS = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
 
 
 def _scaled(size: int, factor) -> int:
@@ -292,17 +292,18 @@ def _output_sizes(input, size, scale_factor, recompute) -> tuple:
     return sizes, [None] * n if recompute else [float(x) for x in given]
 
 
-def _check_mode(input, mode: str, antialias: bool) -> None:
+def _check_mode(input, mode: str, antialias: bool, align_corners) -> None:
     rank = _RANKS.get(mode)
-    if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
+    if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and input.dim() == 4):
         raise ValueError(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
         )
-    if mode == "lanczos":
-        raise NotImplementedError("interpolate: mode='lanczos' is not there yet; bicubic with antialias is")
+    if mode == "lanczos" and input.dim() == 4 and (not antialias or align_corners):
+        what = "does not support align_corners=True" if align_corners else "requires antialias=True"
+        raise ValueError(f"Lanczos mode {what}")
     if input.dim() in (3, 4, 5) and (mode in ("nearest", "nearest-exact", "area") or rank == input.dim()):
         return
-    if rank is not None and input.dim() in (3, 4, 5) and mode != "bicubic":
+    if rank is not None and input.dim() in (3, 4, 5) and mode not in ("bicubic", "lanczos"):
         raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {rank}D input")
     raise NotImplementedError(
         "Input Error: Only 3D, 4D and 5D input Tensors supported"
@@ -326,7 +327,7 @@ def interpolate(
         align_corners = False
     recompute = recompute_scale_factor or (mode == "area" and size is None)
     sizes, scales = _output_sizes(input, size, scale_factor, recompute)
-    _check_mode(input, mode, antialias)
+    _check_mode(input, mode, antialias, align_corners)
     n = input.dim() - 2
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[n - 1](input, sizes)
