@@ -441,11 +441,11 @@ static int run_called(const nxpy_segment *segment, nxpy_fit *fit, PyObject **val
 }
 
 /* Whether a run that failed has changed nothing: ours copy what they write back at their end, and the CPU's generator goes back
- * to where it stood; hooks of saved tensors are the program's own code, whose errors are its own. The program then does the
- * same uncompiled, with the error at its line and where its `except` is. */
+ * to where it stood; hooks of saved tensors and what compilers of the program's own made are its code, whose errors are its own.
+ * The program then does the same uncompiled, with the error at its line and where its `except` is. */
 static bool left_nothing(const nxpy_fit *fit) {
     bool error = PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
-    if (nx_thread_get()->saved_hooks || !error || !fit->compiled) return false;
+    if (nx_thread_get()->saved_hooks || !error || !fit->compiled || nx_compiled_is_run(fit->compiled)) return false;
     const nx_graph *graph = nx_compiled_aot(fit->compiled)->forward;
     nx_draws draws = {0};
     if (!fit->draws) nx_graph_add_draws(graph, &draws);

@@ -32,6 +32,7 @@ void nx_compiled_ref(nx_compiled *compiled);
 void nx_compiled_unref(nx_compiled *compiled);
 const nx_aot *nx_compiled_aot(const nx_compiled *compiled);   /* lent */
 int nx_compiled_n_launches(const nx_compiled *compiled);      /* of the forward */
+bool nx_compiled_is_run(const nx_compiled *compiled);         /* by a runner: nx_compiled_new_run() made it */
 /* How it runs and what memory that takes, for people; the backward once it has run. The caller's string. */
 NX_MUST_USE nx_status nx_compiled_print(const nx_compiled *compiled, char **out);
 /* Runs forward, copies mutated inputs back, builds the autograd node when gradients are wanted. out has

@@ -171,6 +171,7 @@ void nx_compiled_unref(nx_compiled *compiled) {
 
 const nx_aot *nx_compiled_aot(const nx_compiled *compiled) { return compiled->aot; }
 int nx_compiled_n_launches(const nx_compiled *compiled) { return nx__plan_n_launches(compiled->forward); }
+bool nx_compiled_is_run(const nx_compiled *compiled) { return compiled->forward->runner.run != NULL; }
 
 static nx_status add_plan(nx_text *text, const nx__plan *plan) {
     char *own;

@@ -268,6 +268,23 @@ def test_an_error_of_the_function_comes_through() -> None:
         result.sum().backward()
 
 
+@pytest.mark.parametrize("grad", (False, True))
+def test_an_error_of_the_function_comes_through_a_compiled_one(grad: bool) -> None:
+    """It is not taken for one that the data make, after which a compiled function goes on uncompiled."""
+
+    class Fails(nt.fx.Interpreter):
+        def call_function(self, target: Any, args: tuple, kwargs: dict) -> Any:
+            raise KeyError("not in the table")
+
+    def compiler(gm: Any, inputs: list) -> Callable:
+        return make_boxed_func(Fails(gm).run)
+
+    function = nt.compile(lambda x: x.cumsum(0), backend=aot_autograd(fw_compiler=compiler, bw_compiler=compiler))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="not in the table[^$]*While executing %cumsum"):
+            function(nt.ones(2, requires_grad=grad))
+
+
 def test_decompositions_take_operators_to_pieces() -> None:
     """In the forward and in the backward, again and again until none is left."""
     aten, log = nt.ops.aten, []

@@ -1,6 +1,7 @@
 """Profiles: what is counted, and when, beside PyTorch."""
 
 import gzip
+import inspect
 import json
 import threading
 import warnings
@@ -315,3 +316,24 @@ def test_what_is_not_recorded_is_refused():
     with nt.autograd.profiler.profile(enabled=False) as profiled:
         work(nt)
     assert profiled.function_events == []
+
+
+@pytest.mark.parametrize("m", [nt, torch], ids=["narthex", "torch"])
+def test_traces_have_names(m) -> None:
+    with m.profiler.profile(custom_trace_id_callback=lambda: "mine") as profile:
+        m.ones(2) + 1
+    assert profile.get_trace_id() == "mine"
+    profile = m.profiler.profile()
+    assert profile.get_trace_id() is None
+    profile.set_custom_trace_id_callback(lambda: "later")
+    with profile:
+        m.ones(2) + 1
+    assert profile.get_trace_id() == "later" and len(m.autograd.profiler.profile().default_trace_id()) == 32
+
+
+def test_what_profiles_take() -> None:
+    for path in ("profiler.profile", "autograd.profiler.profile"):
+        ours, theirs = nt, torch
+        for name in path.split("."):
+            ours, theirs = getattr(ours, name), getattr(theirs, name)
+        assert [*inspect.signature(ours).parameters] == [*inspect.signature(theirs).parameters]

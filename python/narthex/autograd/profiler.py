@@ -96,20 +96,33 @@ class profile:
     def __init__(self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None,
                  record_shapes: bool = False, with_flops: bool = False, profile_memory: bool = False,
                  with_stack: bool = False, with_modules: bool = False, use_kineto: bool = False, use_cpu: bool = True,
-                 experimental_config=None, acc_events: bool = False,
-                 custom_trace_id_callback=None) -> None:  # fmt: skip
-        refused = {"with_modules": with_modules, "custom_trace_id_callback": custom_trace_id_callback}  # fmt: skip
+                 experimental_config=None, acc_events: bool = False, custom_trace_id_callback=None,
+                 post_processing_timeout_s: float | None = None,
+                 activity_filters: dict | None = None) -> None:  # fmt: skip
+        refused = {"with_modules": with_modules, "activity_filters": activity_filters}
         for name, value in refused.items():
             if value:
                 raise NotImplementedError(f"profile: {name} is not there")
         _off(use_cuda, use_device)
         self.enabled, self.record_shapes, self.with_flops = enabled, record_shapes or with_flops, with_flops
         self.profile_memory, self.with_stack, self.acc_events = profile_memory, with_stack, acc_events
+        self.custom_trace_id_callback, self.trace_id = custom_trace_id_callback, ""
         self._log = None  # what records, or has recorded and is not read yet
         self._is_on, self._start, self._thread = False, 0, 0
         self._events = EventList([], None, profile_memory, with_flops)
 
+    def default_trace_id(self) -> str:
+        """A name for a trace: 32 digits that no other one has."""
+        import uuid
+
+        return uuid.uuid4().hex.upper()
+
+    def create_trace_id(self) -> str:
+        """What custom_trace_id_callback names the next trace, or a name of its own."""
+        return self.custom_trace_id_callback() if self.custom_trace_id_callback else self.default_trace_id()
+
     def _begin(self) -> None:
+        self.trace_id = self.create_trace_id()
         if not self.acc_events:
             self._events = self._events._like([])
         self._thread = threading.get_native_id()

@@ -43,6 +43,8 @@ class Interpreter:
                     said = error.args[0] if error.args else ""
                     place = f"While executing {node.format_node()}\nOriginal traceback:\n{node.stack_trace}"
                     error.args = (f"{said}\n\n{place}", *error.args[1:])
+                if isinstance(error, KeyError):  # which shows its text as one line
+                    raise RuntimeError(*error.args) from error
                 raise
             for dead in self.user_to_last_uses.get(node, ()):
                 del self.env[dead]

@@ -102,14 +102,31 @@ class profile(_profiler.profile):
     """Records what runs. With a `schedule`, `step()` ends a step; `on_trace_ready(self)` is called where it says so."""
 
     def __init__(self, *, activities=None, schedule: Callable | None = None, on_trace_ready: Callable | None = None,
-                 execution_trace_observer=None, use_cuda: bool | None = None, **options) -> None:  # fmt: skip
+                 record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False,
+                 with_flops: bool = False, with_modules: bool = False, experimental_config=None,
+                 execution_trace_observer=None, acc_events: bool = False, use_cuda: bool | None = None,
+                 custom_trace_id_callback: Callable | None = None,
+                 post_processing_timeout_s: float | None = None) -> None:  # fmt: skip
         self.activities = _wanted(activities)
         if execution_trace_observer is not None:
             raise NotImplementedError("profile: execution_trace_observer is not there")
-        super().__init__(True, use_cuda=bool(use_cuda), **options)
+        super().__init__(
+            True, use_cuda=bool(use_cuda), record_shapes=record_shapes, profile_memory=profile_memory,
+            with_stack=with_stack, with_flops=with_flops, with_modules=with_modules,
+            experimental_config=experimental_config, acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback, post_processing_timeout_s=post_processing_timeout_s,
+        )  # fmt: skip
         self.schedule, self.record_steps = schedule or (lambda step: ProfilerAction.RECORD), schedule is not None
         self.on_trace_ready, self.step_num, self.step_rec_fn = on_trace_ready, 0, None
         self.current_action, self._began, self._more = self.schedule(0), False, {}
+
+    def set_custom_trace_id_callback(self, callback: Callable | None) -> None:
+        """Has `callback` name the traces that begin from here on."""
+        self.custom_trace_id_callback = callback
+
+    def get_trace_id(self) -> str | None:
+        """The name of the trace that began last; None before the first."""
+        return self.trace_id or None
 
     def _records(self) -> bool:
         return self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
