@@ -59,7 +59,6 @@ REASONS = {
     "CodeGen.generate_output": "is given the result's text", "PythonCode": "keeps no lines of nodes",
     "Graph.create_size_node": SIZES, "Graph.create_stride_node": SIZES, "Graph.create_storage_offset_node": SIZES,
     "Graph.materialize_symints": SIZES, "Graph.materialize_symint": SIZES,
-    "GraphModule.to_folder": "torch.save and torch.export.save write it",
     "Tensor.index": "is not there: docs/names.md",
     "MaskedTensor.unary": "its operators are no functions of aten",
     "MaskedTensor.is_sparse_coo": "holds no sparse data",

@@ -184,10 +184,7 @@ class Graph:
     inserting_after say otherwise. `_c` is the captured `_C.Graph` behind a graph that came from one, as it was
     captured."""
 
-    def __init__(
-        self, owning_module=None, tracer_cls=None, tracer_extras: dict | None = None,
-        _of_parameters: frozenset = frozenset(),
-    ) -> None:  # fmt: skip
+    def __init__(self, owning_module=None, tracer_cls=None, tracer_extras: dict | None = None) -> None:
         self._c = owning_module if isinstance(owning_module, _C.Graph) else None
         self.owning_module = None if self._c is not None else owning_module
         self._tracer_cls, self._tracer_extras = tracer_cls, tracer_extras
@@ -196,12 +193,9 @@ class Graph:
         self._insert = self._root.prepend
         self._codegen = CodeGen()
         if self._c is not None:
-            self._read(self._c, _of_parameters)
+            self._read(self._c)
 
-    def _read(self, graph, of_parameters: frozenset) -> None:
-        """of_parameters: places of inputs that are parameters."""
-        from ..nn import Parameter
-
+    def _read(self, graph) -> None:
         made = {}
 
         def taken(value):
@@ -236,7 +230,7 @@ class Graph:
             )
             new._c = node
             if node.op == "placeholder" and isinstance(node.value, _C.TensorBase):
-                new.type = Parameter if len(made) in of_parameters else _tensor_class()
+                new.type = _tensor_class()
             made[node.name] = new
             self._root.prepend(new)
             self._len += 1

@@ -110,8 +110,10 @@ class GraphModule(Module):
     def graph(self) -> Graph:
         """The graph. Edits take effect with recompile(); another graph that is set, at once."""
         if self._graph is None:
-            self.__dict__["_graph"] = graph = Graph(self._captured, _of_parameters=self._of_parameters)
+            self.__dict__["_graph"] = graph = Graph(self._captured)
             graph.owning_module = self
+            for place, node in enumerate(graph.find_nodes(op="placeholder")):
+                node.type = Parameter if place in self._of_parameters else node.type
             for path in _paths_of(graph):
                 value = next(node._c.value for node in graph.nodes if node.op == "get_attr" and node.target == path)
                 _assign_attribute(value, self, path)

@@ -1,5 +1,7 @@
 """What passes share: names of what nodes call, and nodes brought into an order."""
 
+from dataclasses import dataclass
+
 from ..graph import Graph
 from ..graph_module import GraphModule
 from ..node import Node, _get_qualified_name
@@ -46,42 +48,43 @@ class FxNetAccFusionsFinder:
     def __init__(self, module: GraphModule, acc_nodes: set[Node]) -> None:
         self.module, self.nodes, self.acc_nodes = module, list(module.graph.nodes), acc_nodes
 
+    @dataclass
+    class FusionGroup:
+        """Nodes that stay together: the place of the first, and what they read of others."""
+
+        top_node_idx: int
+        nodes: set[Node]
+        inputs: set[Node]
+        nodes_need_process: set[Node]
+
     def __call__(self) -> dict[Node, set[Node]]:
         group_of: dict[Node, set[Node]] = {}
+        place = {node: at for at, node in enumerate(self.nodes)}
         for node in self.nodes:
             if node not in self.acc_nodes or is_node_output_tensor(node):
                 continue
             members = {node, *(user for user in node.users if user in self.acc_nodes)}
-            group = members.union(*(group_of.get(each, ()) for each in members))
-            if len(group) > 1:
-                group_of.update(dict.fromkeys(self._between(group), group))
+            members = members.union(*(group_of.get(each, ()) for each in members))
+            if len(members) > 1:
+                first = min(place[each] for each in members)
+                inputs = {given for each in members for given in each.all_input_nodes} - members
+                group = self.FusionGroup(first, members, inputs, set(members))
+                self.recursive_add_node(group, inputs)
+                group_of.update(dict.fromkeys(group.nodes, group.nodes))
         return group_of
 
-    def _between(self, group: set[Node]) -> set[Node]:
-        """The group, with the accelerator's nodes on the ways from one of it to another."""
-        place = {node: at for at, node in enumerate(self.nodes)}
-        first = min(place[node] for node in group)
-        while more := {
-            given
-            for node in group
-            for given in node.all_input_nodes
-            if given in self.acc_nodes and given not in group and place[given] > first and self._reads(given, group)
-        }:
-            group |= more
-        return group
-
-    @staticmethod
-    def _reads(node: Node, group: set[Node]) -> bool:
-        """Whether the node reads one of the group, or what does."""
-        ahead, seen = [node], set()
-        while ahead:
-            for given in ahead.pop().all_input_nodes:
-                if given in group:
-                    return True
-                if given not in seen:
-                    seen.add(given)
-                    ahead.append(given)
-        return False
+    def recursive_add_node(self, fusion_group: FusionGroup, inputs, visited: set[Node] | None = None) -> bool:
+        """Takes in what lies on a way from the group to one of `inputs`; whether there is such a way."""
+        visited, leads = set() if visited is None else visited, False
+        for given in inputs:
+            if given in fusion_group.nodes:
+                leads = True
+            elif given in self.acc_nodes and given not in visited:
+                visited.add(given)
+                if self.recursive_add_node(fusion_group, given.all_input_nodes, visited):
+                    fusion_group.nodes.add(given)
+                    leads = True
+        return leads
 
 
 def _in_order(nodes, own: set | None = None) -> tuple[list[Node], list[Node]]:
