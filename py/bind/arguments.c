@@ -94,16 +94,32 @@ static int read_counted(const nx_param *param, PyObject *o, nx_value *out) {
     return read == 1 && param->type == NX_TYPE_FLOAT && out->tag != NX_TAG_FLOAT ? 0 : read;
 }
 
-static bool is_counted(const nxpy_args *args, PyObject *o) {
+static bool is_whole_tensor(const nxpy_args *args, PyObject *o) {
     if (NX_LIKELY(!args->tensors_count) || !nxpy_tensor_check(o)) return false;
-    const nx_tensor *tensor = nxpy_tensor_get(o);
-    return tensor->a.ndim == 0 && nx_is_int(tensor->a.dtype) && tensor->a.dtype != NX_BOOL;
+    const nx_array *a = &nxpy_tensor_get(o)->a;
+    return nx_is_int(a->dtype) && a->dtype != NX_BOOL;
 }
 
+static bool is_counted(const nxpy_args *args, PyObject *o) { return is_whole_tensor(args, o) && nxpy_tensor_get(o)->a.ndim == 0; }
+
+/* An array of numpy without dimensions, in a list. */
+static int read_array_index(PyObject *o, int64_t *out) {
+    PyObject *index = PyNumber_Index(o);
+    int read = index ? read_int(index, out) : 0;
+    if (index == NULL) PyErr_Clear();
+    Py_XDECREF(index);
+    return read;
+}
+
+/* In a list a tensor of one element does as well. */
 static int read_index(const nxpy_args *args, PyObject *o, int64_t *out) {
     nx_value number;
-    if (NX_LIKELY(!is_counted(args, o))) return read_int(o, out);
-    int read = read_tensor_number(o, &number);
+    if (NX_UNLIKELY(args->tensors_count) && nxpy_is_numpy_array(o)) return read_array_index(o, out);
+    if (NX_LIKELY(!is_whole_tensor(args, o))) return read_int(o, out);
+    if (nxpy_tensor_get(o)->a.numel != 1) return 0;
+    PyObject *item = nxpy_tensor_item(o, NULL);
+    int read = item ? read_number(item, &number) : -1;
+    Py_XDECREF(item);
     *out = number.i;
     return read == 1 && number.tag != NX_TAG_INT ? 0 : read;
 }

@@ -28,6 +28,14 @@ static PyObject *get_is_cuda(PyObject *self, void *unused) { Py_RETURN_FALSE; }
 static PyObject *get_is_parameter(PyObject *self, void *unused) {
     return PyBool_FromLong(SELF->is_parameter);
 }
+/* Classes of tensors that are parameters as well say so of what they made. */
+static int set_is_parameter(PyObject *self, PyObject *value, void *unused) {
+    const int truth = value ? PyObject_IsTrue(value) : -1;
+    if (value == NULL) PyErr_SetString(PyExc_AttributeError, "_is_param cannot be deleted");
+    if (truth < 0) return -1;
+    SELF->is_parameter = truth;
+    return 0;
+}
 static PyObject *get_base(PyObject *self, void *unused) {
     if (SELF->base == NULL) Py_RETURN_NONE;
     return nxpy_tensor_wrap(SELF->base);
@@ -197,7 +205,7 @@ PyGetSetDef nxpy_tensor_getset[] = {
     {"_version", get_version, NULL, "How often the elements were written in place.", NULL},
     {"_base", get_base, NULL, "The tensor that this is a view of, or None.", NULL},
     {"_is_fake", get_fake, NULL, "Whether it has a shape and no elements.", NULL},
-    {"_is_param", get_is_parameter, NULL, "Whether it was made as a parameter.", NULL},
+    {"_is_param", get_is_parameter, set_is_parameter, "Whether it is a parameter.", NULL},
     {NULL}};
 
 #define IN_PLACE(view, doc) \

@@ -210,10 +210,14 @@ static PyObject *try_overloads(function_object *self, PyObject *const *given, Py
     return NULL;
 }
 
+/* Whether `o` is a tensor or a list with one, or with an array of numpy. */
 static bool holds_tensor(PyObject *o) {
     if (!PyList_Check(o) && !PyTuple_Check(o)) return nxpy_tensor_check(o);
     bool found = false;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o) && !found; i++) found = nxpy_tensor_check(PySequence_Fast_GET_ITEM(o, i));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o) && !found; i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(o, i);
+        found = nxpy_tensor_check(item) || nxpy_is_numpy_array(item);
+    }
     return found;
 }
 

@@ -126,13 +126,14 @@ static nx_tensor *new_filled(nx_value number, nx_dtype dtype, nx_device device, 
 
 static nx_tensor *index_of(PyObject *key, nx_device device);
 
+/* Of a list or a tuple that is one element of a key. */
 static nx_tensor *index_of_list(PyObject *list, nx_device device) {
-    Py_ssize_t n = PyList_GET_SIZE(list), done = 0;
+    Py_ssize_t n = PySequence_Fast_GET_SIZE(list), done = 0;
     if (n == 0) return new_filled(nx_value_int(0), NX_I64, device, &(int64_t){0});
     nx_value *parts = PyMem_Malloc(sizeof *parts * (size_t)n), out = NX_VALUE_NONE;
     if (parts == NULL) return (nx_tensor *)PyErr_NoMemory();
     for (; done < n; done++) {
-        nx_tensor *part = index_of(PyList_GET_ITEM(list, done), device);
+        nx_tensor *part = index_of(PySequence_Fast_GET_ITEM(list, done), device);
         if (part == NULL) goto end;
         parts[done] = nx_value_tensor(part);
     }
@@ -148,7 +149,7 @@ end:
 static nx_tensor *index_of(PyObject *key, nx_device device) {
     nx_value size;
     if (nxpy_tensor_check(key)) return nx_tensor_ref(nxpy_tensor_get(key));
-    if (PyList_Check(key)) return index_of_list(key, device);
+    if (PyList_Check(key) || PyTuple_Check(key)) return index_of_list(key, device);
     if (PyBool_Check(key)) return new_filled(nx_value_bool(key == Py_True), NX_BOOL, device, NULL);
     if (nxpy_symint_value(key, &size)) return new_filled(size, NX_I64, device, NULL);
     if (PyIndex_Check(key)) {

@@ -236,7 +236,7 @@ for _name in (
     "DeviceObjType", "DictType", "EnumType", "ExecutionPlan", "FloatType", "FutureType", "Gradient", "IODescriptor",
     "IntType", "InterfaceType", "ListType", "Node", "NoneType", "NumberType", "OperatorInfo", "OptionalType",
     "PyObjectType", "RRefType", "ScriptObject", "StreamObjType", "StringType", "SymBoolType", "SymIntType",
-    "TensorType", "TupleType", "Type", "UnionType", "Use", "Value",
+    "ScriptMethod", "TensorType", "TracingState", "TupleType", "Type", "UnionType", "Use", "Value",
 ):  # fmt: skip
     _LAZY[_name] = "_extension_rest"
 
@@ -248,6 +248,8 @@ def __getattr__(name: str):
         return import_module(f"{__package__}.{name}")
     if name == "torch":  # some programs write torch.torch.Tensor
         return import_module(__package__)
+    if name == "__all__":  # from torch import *
+        return [each for each in __dir__() if not each.startswith("_") and each not in _SUBMODULES]
     if name in _LAZY:
         value = getattr(import_module(f"{__package__}.{_LAZY[name]}"), name)
         globals()[name] = value

@@ -40,7 +40,11 @@ def dtype_of(kind):
     if isinstance(kind, type):
         if issubclass(kind, _C.TensorBase):
             return _C.get_default_dtype()
+        if isinstance(kind, _NoDevice):
+            raise RuntimeError(f"type: there is no CUDA device for torch.cuda.{kind.__name__}")
         raise ValueError(f"invalid type: '{kind.__name__}'")
+    if isinstance(kind, str) and kind.removeprefix("torch.cuda.") in _DTYPES and kind.startswith("torch.cuda."):
+        raise RuntimeError(f"type: there is no CUDA device for {kind}")
     name = kind.removeprefix("torch.") if isinstance(kind, str) else None
     if isinstance(kind, str) and name not in _DTYPES:
         raise ValueError(f"invalid type: '{kind}'")
@@ -50,3 +54,22 @@ def dtype_of(kind):
 for _class, _dtype in _DTYPES.items():
     globals()[_class] = _Legacy(_class, (), {"dtype": getattr(_C, _dtype), "__module__": "torch"})
 NAMES = tuple(_DTYPES)
+
+
+class _NoDevice(type):
+    """Of torch.cuda.FloatTensor and its kin: nothing is one."""
+
+    def __instancecheck__(cls, value) -> bool:
+        return False
+
+    def __call__(cls, *args, **kwargs):
+        name = f"torch.cuda.{cls.__name__}"
+        raise TypeError(f"type {name} not available. Torch not compiled with CUDA enabled: Narthex has no CUDA device")
+
+
+_cuda: dict = {}
+
+
+def cuda_class(name: str) -> type:
+    """torch.cuda's class of this name, always the same one."""
+    return _cuda.setdefault(name, _NoDevice(name, (), {"__module__": "torch.cuda"}))

@@ -133,7 +133,8 @@ def install(instead_of=None) -> None:
         sys.meta_path.insert(0, _Finder)
     else:  # in its place, since somebody may be walking along the list
         sys.meta_path[sys.meta_path.index(instead_of)] = _Finder
-    sys.modules[__package__].__name__ = "torch"  # what programs print, and look for in texts
+    narthex = sys.modules[__package__]
+    narthex.__name__ = narthex.Tensor.__module__ = "torch"  # what programs print, and look for in texts
     if "multiprocessing.spawn" in sys.modules:
         tell_child(sys.modules["multiprocessing.spawn"])
     else:

@@ -136,7 +136,12 @@ def _given(func, each, dim, level: int):
 
 
 # ---- the call ------------------------------------------------------------------------------------------------
+run_by_steps = None  # _functorch.vmap's, once a package has put a step of its own there
+
+
 def _run(func, in_dims, out_dims, randomness: str, args: tuple, kwargs: dict, chunk_size):
+    if run_by_steps is not None:
+        return run_by_steps(func, in_dims, out_dims, randomness, args, kwargs, chunk_size)
     leaves, spec, dims, n = _inputs(func, in_dims, args)
     if chunk_size is not None and n > chunk_size:
         return _by_chunks(func, out_dims, randomness, kwargs, (leaves, spec, dims, n), chunk_size)

@@ -302,3 +302,21 @@ def test_scatter_by_an_operation(reduce: str) -> None:
         ours.scatter_(0, nt.from_dlpack(at), mine, reduce=reduce)
         theirs.scatter_(0, at, value, reduce=reduce)
         torch.testing.assert_close(torch.from_dlpack(ours), theirs)
+
+
+TUPLES = [
+    "(slice(None), (0, 2))", "((0, 1), (0, 2))", "([0, 1], (1, 2))", "(Ellipsis, (0, 2))", "((0, 1),)", "(1, (0, 1))",
+    "(None, (0, 1))", "(slice(None), (True, False, True, True))", "(slice(None), ((0, 1), (1, 2)))",
+    "(slice(None), ())", "(slice(None), (m.tensor(0), m.tensor(1)))", "[(0, 1), (1, 0)]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TUPLES)
+def test_tuples_inside_of_a_key(text: str) -> None:
+    ours, theirs = pair(2, 4, 3)
+    mine, other = (eval(text, {"m": m}) for m in (nt, torch))  # noqa: S307
+    compiled = nt.compile(lambda x: x[mine] * 1)
+    assert torch.equal(torch.from_dlpack(ours[mine]), theirs[other])
+    assert torch.equal(torch.from_dlpack(compiled(ours)), theirs[other])
+    ours[mine], theirs[other] = 7, 7
+    assert torch.equal(torch.from_dlpack(ours), theirs)

@@ -413,3 +413,133 @@ def test_pieces_of_jacobians_and_searches():
                       [(e[0], e[1].tolist(), float(e[2]), e[3]) for e in ends]])  # fmt: skip
     assert found[0][0] == found[1][0] and found[0][1] == pytest.approx(found[1][1])
     assert found[0][2] == found[1][2] and found[0][3] == found[1][3]
+
+
+def test_a_class_of_tensors_that_are_parameters():
+    for m in BOTH:
+
+        class Pose(m.Tensor):
+            pass
+
+        made = m.ones(2).as_subclass(Pose).requires_grad_()
+        assert not isinstance(made, m.nn.Parameter)
+        made._is_param = True
+        layer = m.nn.Module()
+        layer.pose = made
+        assert isinstance(made, m.nn.Parameter) and dict(layer.named_parameters())["pose"] is made
+    with pytest.raises(AttributeError, match="_is_param cannot be deleted"):
+        del nt.ones(1)._is_param
+
+
+def test_hooks_of_all_modules_are_seen():
+    for m in BOTH:
+        module = import_module(f"{m.__name__}.nn.modules.module")
+        handle = module.register_module_parameter_registration_hook(lambda *args: None)
+        assert list(module._global_parameter_registration_hooks) == [handle.id]
+        handle.remove()
+        kinds = ("buffer_registration", "module_registration", "forward_pre", "forward", "backward_pre", "backward")
+        assert not any(getattr(module, f"_global_{kind}_hooks") for kind in kinds)
+
+
+def test_steps_of_a_map_are_a_packages_own():
+    """A package maps over boxes of its own by putting its steps into torch._functorch.vmap."""
+    for m in BOTH:
+        steps = import_module(f"{m.__name__}._functorch.vmap")
+        names = ("_process_batched_inputs", "_create_batched_inputs", "_unwrap_batched")
+        before = [getattr(steps, name) for name in names]
+
+        class Box:
+            def __init__(self, inside):
+                self.inside = inside
+
+        def process(in_dims, args, func):
+            return len(args[0].inside), [0], list(args), None
+
+        def create(dims, args, level, spec, steps=steps):
+            return tuple(Box(steps._add_batch_dim(box.inside, dim, level)) for dim, box in zip(dims, args))
+
+        def unwrap(outputs, out_dims, level, n, func, steps=steps):
+            return Box(steps._remove_batch_dim(outputs.inside, level, n, 0))
+
+        double = m.vmap(lambda box: Box(box.inside * 2 + box.inside.sum()))
+        plain = m.vmap(lambda x: x.sum())
+        try:
+            for name, own in zip(names, (process, create, unwrap)):
+                setattr(steps, name, own)
+            assert double(Box(m.ones(3, 2))).inside.tolist() == [[4.0, 4.0]] * 3
+        finally:
+            for name, own in zip(names, before):
+                setattr(steps, name, own)
+        assert plain(m.ones(3, 2)).tolist() == [2.0] * 3
+
+
+def test_names_of_cuda():
+    for m in BOTH:
+        assert not isinstance(m.ones(1), m.cuda.FloatTensor) and m.cuda.LongTensor is m.cuda.LongTensor
+        with pytest.raises(TypeError, match="type torch.cuda.FloatTensor not available"):
+            m.cuda.FloatTensor(2)
+        with pytest.raises(RuntimeError):
+            m.ones(1).type("torch.cuda.HalfTensor")
+        memory, random, comm = (import_module(f"{m.__name__}.cuda.{name}") for name in ("memory", "random", "comm"))
+        assert memory.memory_allocated() == 0 and random.manual_seed(1) is None and random.seed() is None
+        assert comm.broadcast is import_module(f"{m.__name__}.nn.parallel.comm").broadcast
+        with pytest.raises(Exception, match="CUDA"):
+            random.initial_seed()
+
+        class Double(m.autograd.Function):
+            @staticmethod
+            @m.cuda.amp.custom_fwd
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            @m.cuda.amp.custom_bwd
+            def backward(ctx, g):
+                return g * 2
+
+        x = m.ones(2, requires_grad=True)
+        Double.apply(x).sum().backward()
+        assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_functions_below_c():
+    for m in BOTH:
+        assert m._C._nn.linear(m.ones(1, 2), m.ones(3, 2)).tolist() == [[2.0] * 3]
+        assert m._C._linalg.linalg_det(m.eye(2)).item() == 1 and m._C._special.special_erf(m.zeros(1)).item() == 0
+        mapped = import_module(f"{m.__name__}._functorch.apis").chunk_vmap(lambda x: x.sum(), chunks=2)
+        assert mapped(m.ones(5, 2)).tolist() == [2.0] * 5
+
+
+def test_everything_imported():
+    for m in BOTH:
+        names = {}
+        exec(f"from {m.__name__} import *", names)
+        assert {"tensor", "randn", "float32", "Tensor", "no_grad"} <= set(names) and "nn" not in names
+
+
+def test_gradients_of_each_sample():
+    found = []
+    for m in BOTH:
+        call = import_module(f"{m.__name__}.nn.utils._per_sample_grad").call_for_per_sample_grads
+        m.manual_seed(0)
+        layers = [m.nn.Conv2d(2, 3, 3), m.nn.GroupNorm(3, 3), m.nn.ReLU(), m.nn.Flatten(), m.nn.Linear(12, 2)]
+        net, x = m.nn.Sequential(*layers), m.randn(5, 2, 4, 4)
+        for reduction in ("sum", "mean"):
+            getattr(call(net, loss_reduction=reduction)(x).square(), reduction)().backward()
+            found.append([p.grad_sample.detach().numpy() for p in net.parameters()])
+            assert all(p.grad is None for p in net.parameters())
+            with pytest.raises(RuntimeError, match="clear out the grad_sample"):
+                call(net)
+            for p in net.parameters():
+                p.grad_sample = None
+        embedding = m.nn.Embedding(7, 3)
+        call(embedding)(m.tensor([[1, 2], [1, 1]])).sum().backward()
+        assert embedding.weight.grad_sample.sum(2)[:, 1].tolist() == [3.0, 6.0]
+        for wrong in ({"batch_size": 0}, {"batch_size": "a"}, {"loss_reduction": "max"}):
+            with pytest.raises(RuntimeError):
+                call(net, **wrong)
+        with pytest.raises(RuntimeError, match="Unable to find a tensor"):
+            call(m.nn.Linear(2, 2))(3)
+    for ours, theirs in zip(found[:2], found[2:]):
+        for mine, other in zip(ours, theirs):
+            np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-5)

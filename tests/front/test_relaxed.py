@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import narthex as nt
+import numpy
 import pytest
 import torch
 
@@ -16,12 +17,19 @@ CALLS = [
     "floor_divide(7, 2)", "zeros(4).narrow(0, T(1), T(2))", "zeros(3).clamp(T(1), 2)", "linspace(T(0.), T(1.), 3)",
     "zeros(3, 4).sum(T(1))", "zeros(3, 4).sum(T(1.))", "dropout(ones(3), T(0.), True)", "zeros(T(2), T(3))",
     "zeros([T(2), 3])", "roll(arange(4), T(1))", "zeros(2, 3).transpose(T(0), T(1))",
-    "zeros(24).view(2, T(3), 4)", "nn.functional.leaky_relu(T([-1.]), T(.5))", "clamp_min(zeros(2), T(1.))",
+    "zeros([2, T([3])])", "zeros((T([2]), 3))", "zeros([T([2, 3]), 3])", "zeros([2, A(3)])", "zeros([2, A(3.5)])",
+    "nn.functional.interpolate(ones(1, 1, 4), [T([2])])", "zeros(24).view(2, T(3), 4)",
+    "nn.functional.leaky_relu(T([-1.]), T(.5))", "clamp_min(zeros(2), T(1.))",
 ]  # fmt: skip
 
 
 def answer(module, call: str):
-    names = {"M": module, "T": module.tensor, **{n: getattr(module, n) for n in ("zeros", "ones", "arange")}}
+    names = {
+        "M": module,
+        "T": module.tensor,
+        "A": numpy.array,
+        **{n: getattr(module, n) for n in ("zeros", "ones", "arange")},
+    }
     try:
         made = eval(f"M.{call}", names)  # noqa: S307
     except (TypeError, RuntimeError) as error:

@@ -115,6 +115,13 @@ def test_companions(name, tmp_path):
     assert run.returncode == 0, run.stderr
 
 
+def test_the_class_of_tensors_is_torchs(tmp_path):
+    """Packages tell libraries of arrays apart by the module of their classes."""
+    program = tmp_path / "p.py"
+    program.write_text("import torch\nprint(type(torch.ones(1)), torch.Tensor.__module__)\n")
+    assert narthex("run", str(program)).stdout == "<class 'torch.Tensor'> torch\n"
+
+
 def test_who_asks_for_an_accelerator_is_told_of_none(tmp_path):
     """A package that asks whether torch_npu is installed is told no until the program imports it."""
     program = tmp_path / "program.py"

@@ -73,6 +73,19 @@ def manual_seed_all(seed: int) -> None:
     int(seed)
 
 
+def seed() -> None:
+    """Nothing: there is no generator to seed."""
+
+
+def seed_all() -> None:
+    """Nothing: there is no generator to seed."""
+
+
+def initial_seed() -> int:
+    """Raises: there is none."""
+    raise AssertionError(_MISSING)
+
+
 def empty_cache() -> None:
     """Nothing: no memory is held."""
 
@@ -183,7 +196,7 @@ def memory_stats(device=None) -> dict:
 
 
 def __getattr__(name: str):
-    if name in ("amp", "nvtx"):
+    if name in ("amp", "comm", "memory", "nvtx", "random"):
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
@@ -191,4 +204,9 @@ def __getattr__(name: str):
         from .. import _settings
 
         return getattr(_settings, name)
+    if name.endswith("Tensor"):
+        from .. import _legacy
+
+        if name in _legacy.NAMES:  # for isinstance()
+            return _legacy.cuda_class(name)
     raise absent("torch.cuda", name)

@@ -1,11 +1,7 @@
 """torch.fx: programs as graphs that Python edits. A Graph is a list of nodes of its own; one that was captured is
 read from the C graph behind it (src/ir), which is what runs until the module is recompiled."""
 
-from types import SimpleNamespace
-
-from .. import _C
 from .._absent import getter
-from .._tensor import _parse_to
 from ._symbolic_trace import Tracer, symbolic_trace, wrap
 from .graph import CodeGen, Graph
 from .graph_module import GraphModule
@@ -18,12 +14,6 @@ __all__ = [
     "CodeGen", "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "has_side_effect",
     "map_arg", "replace_pattern", "symbolic_trace", "wrap",
 ]  # fmt: skip
-
-for _space in ("_nn", "_linalg", "_fft", "_special"):  # by these names generated code calls the functions there
-    _path = f"torch._C.{_space}"
-    _known = {function.__name__: function for function in _C.functions.values() if function.__module__ == _path}
-    setattr(_C, _space, SimpleNamespace(**_known))
-_C._nn._parse_to = _parse_to  # what modules ask that answer `to` themselves
 
 
 def __getattr__(name: str):

@@ -51,6 +51,11 @@ def _marked(fn, mark: str):
     return fn
 
 
+def _get_trace_graph(f, args=(), kwargs=None, *unused, **settings):
+    """Raises: traces have no graph of PyTorch's kind; see torch.jit.trace."""
+    raise NotImplementedError("torch.jit._get_trace_graph: a trace has code (torch.jit.trace(...).code) and no graph")
+
+
 def script_if_tracing(fn):
     """`fn` as it is: traces follow it."""
     return fn

@@ -765,3 +765,12 @@ register_module_full_backward_hook = _global_hooks.register_module_full_backward
 register_module_full_backward_pre_hook = _global_hooks.register_module_full_backward_pre_hook
 register_module_module_registration_hook = _global_hooks.register_module_module_registration_hook
 register_module_parameter_registration_hook = _global_hooks.register_module_parameter_registration_hook
+# The dicts of hooks of all modules; some packages look into them.
+_global_forward_pre_hooks, _global_forward_hooks = _global_hooks.HOOKS["forward_pre"], _global_hooks.HOOKS["forward"]
+_global_backward_pre_hooks, _global_backward_hooks = (
+    _global_hooks.HOOKS["backward_pre"],
+    _global_hooks.HOOKS["backward"],
+)
+_global_parameter_registration_hooks = _global_hooks.HOOKS["parameter"]
+_global_buffer_registration_hooks = _global_hooks.HOOKS["buffer"]
+_global_module_registration_hooks = _global_hooks.HOOKS["module"]
