@@ -542,6 +542,7 @@ static PyMethodDef functions[] = {
      "autograd_leaves(roots): the leaves that a backward of the roots fills, where it is captured; else None, which means all."},
     {"autograd_takes", takes_none, METH_VARARGS,
      "autograd_takes(leaf, gradient): whether what is captured may make `gradient` itself the leaf's: nothing else has its memory."},
+    {"must_be_whole", is_followed, METH_NOARGS, "Whether what is captured is to be one graph."},
     {"number_input", (PyCFunction)(void (*)(void))get_setting, METH_FASTCALL,
      "number_input(dict, key): dict[key]; where it is captured a float is a tensor, so that another one is no other graph."},
     {"settings_vary", takes_none, METH_VARARGS,

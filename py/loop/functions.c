@@ -77,6 +77,9 @@ PyObject *nxpy__special_number_input(ARGS) {
     return done == 0 && value ? Py_NewRef(value) : trace->stop ? NULL : ended(trace, NULL);
 }
 
+/* must_be_whole(): whether the function is to be one graph. */
+PyObject *nxpy__special_must_be_whole(ARGS) { return PyBool_FromLong(loop->trace->owner->fullgraph); }
+
 /* settings_vary(owner, dict, but): whether a constant in the dict, under another key than `but`, was another one in an earlier
  * trace. The owner knows it from then on, also where its own methods are traced. */
 PyObject *nxpy__special_settings_vary(ARGS) {

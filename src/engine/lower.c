@@ -417,6 +417,33 @@ static void free_lower(nx__lower *l) {
     nx_free(l->reuse);
 }
 
+/* Results that the caller copies into an input that no output shows, and wants for nothing else. */
+static nx_status find_new_values(nx_program *p, const int *result_of) {
+    size_t bytes = sizeof(int) * (size_t)(2 * p->n_fresh + p->n_inputs + 1);
+    int *wanted = result_of ? nx_alloc_zeroed(bytes) : NULL, *output_of = wanted + p->n_fresh, *shown = output_of + p->n_fresh;
+    if (wanted == NULL) return result_of ? nx_fail_memory(bytes) : NX_OK;
+    for (int k = 0; k < p->n_outputs; k++) {
+        const nx__output *output = &p->outputs[k];
+        if (output->meta) (output->space == NX__INPUT ? shown : wanted)[output->index]++;
+    }
+    for (int i = 0; i < p->n_inputs; i++) {
+        const nx__output *output = result_of[i] < 0 || shown[i] ? NULL : &p->outputs[result_of[i]];
+        bool alone = output && output->meta && output->space == NX__RESULT && !output->view && wanted[output->index] == 1;
+        if (alone) output_of[output->index] = result_of[i] + 1;
+    }
+    for (int i = 0; i < p->n_inputs; i++) { /* from here on: the input of the result */
+        if (result_of[i] >= 0 && p->outputs[result_of[i]].meta) wanted[p->outputs[result_of[i]].index] = i;
+    }
+    for (int k = 0; k < p->buffers.n; k++) {
+        nx__buffer *buffer = &p->buffers.at[k];
+        if (buffer->space != NX__RESULT || output_of[buffer->index] == 0) continue;
+        buffer->new_of = wanted[buffer->index] + 1;
+        buffer->output = output_of[buffer->index] - 1;
+    }
+    nx_free(wanted);
+    return NX_OK;
+}
+
 static nx_status lower(nx_graph *graph, nx_device device, bool fuse, bool constants, const int *result_of, nx_program **out) {
     nx__lower l = {0};
     span *spans = NULL;
@@ -434,6 +461,7 @@ static nx_status lower(nx_graph *graph, nx_device device, bool fuse, bool consta
     NX_TRY_FAIL(find_regions(&l, &spans));
     NX_TRY_FAIL(nx__scatters_find(&l, graph, result_of));
     NX_TRY_FAIL(lower_nodes(&l, spans));
+    NX_TRY_FAIL(find_new_values(p, result_of));
     NX_TRY_FAIL(nx_pass_plan(graph, nx__do_plan, p));
     NX_TRY_FAIL(nx__program_finish(p));
     if (constants && p->n_constants) NX_TRY_FAIL(nx__program_set_const_base(p, NULL, 0));

@@ -1,7 +1,8 @@
 /* Where intermediates lie: one arena (feature memory), offsets by lifetime. A buffer lives from the step that
  * makes it to the last step that reads it; two that live at the same time do not overlap. A result of an
  * elementwise step takes the memory of an operand that dies there, if every use of that operand in the step
- * has the result's layout; where it is a result of the program, the operand lies in the result from its beginning.
+ * has the result's layout; where it is a result of the program, the operand lies in the result from its beginning. So does a
+ * result that the caller copies into an input: it takes the memory of the input that dies there.
  * Larger buffers are placed first, each at the lowest offset that is free for its life. Where very many live at once that search
  * ends, and the rest, the smallest, lie above: those of one size share places. */
 #include "engine/program.h"
@@ -48,7 +49,8 @@ static bool step_allows(const nx__step *step, const nx_tensor *read, const nx_te
 static bool may_replace(const nx_program *p, int begin, int end, const nx__reference *read,
                         const nx__reference *made) {
     const nx__buffer *old = &p->buffers.at[read->buffer], *new = &p->buffers.at[made->buffer];
-    if (old->space != NX__FEATURE || old->last != read->step || old->first == read->step ||
+    bool own_input = old->space == NX__INPUT && new->space == NX__RESULT && new->new_of == old->index + 1;
+    if ((old->space != NX__FEATURE && !own_input) || old->last != read->step || (old->first == read->step && !own_input) ||
         old->bytes != new->bytes)
         return false;
     if (!step_allows(&p->steps.at[read->step], read->tensor, made->tensor)) return false;
@@ -69,6 +71,15 @@ static void move_to_result(nx_program *p, int intermediate, int result) {
     }
 }
 
+/* The new value of an input lies in it, which is what the caller gets. */
+static void move_to_input(nx_program *p, nx__buffer *made) {
+    made->space = NX__INPUT;
+    made->index = made->new_of - 1;
+    p->outputs[made->output].space = NX__INPUT;
+    p->outputs[made->output].index = made->index;
+    p->input_written[made->index] = p->writes_inputs = true;
+}
+
 static void find_replaced(nx_program *p, int begin, int end, const nx__reference *made) {
     nx__buffer *buffer = &p->buffers.at[made->buffer];
     bool is_made = buffer->space == NX__FEATURE || buffer->space == NX__RESULT;
@@ -81,6 +92,7 @@ static void find_replaced(nx_program *p, int begin, int end, const nx__reference
         for (int k = begin; k < end; k++)
             taken = taken || p->buffers.at[p->references.at[k].buffer].in_place_of == read->buffer;
         if (taken) continue;
+        if (p->buffers.at[read->buffer].space == NX__INPUT) return move_to_input(p, buffer);
         buffer->in_place_of = read->buffer;
         if (buffer->space == NX__RESULT) move_to_result(p, read->buffer, buffer->index);
         return;
@@ -251,15 +263,19 @@ nx_status nx__do_plan(void *program, bool shares) {
 enum { LATE_BYTES = 256 << 10 };
 
 /* A result of some size is made when the first step that writes it comes: until then others use the memory. */
-static nx_status plan_results(nx_program *p, int *first) {
-    for (int k = 0; k < p->n_fresh; k++) first[k] = p->steps.n;
+static nx_status plan_results(nx_program *p, int *first, int *wanted) {
+    for (int k = 0; k < p->n_fresh; k++) first[k] = p->steps.n, wanted[k] = false;
     for (int i = 0; i < p->buffers.n; i++) {
         const nx__buffer *buffer = &p->buffers.at[i];
         if (buffer->space != NX__RESULT) continue;
         if (first[buffer->index] > buffer->first) first[buffer->index] = buffer->first;
         if (buffer->bytes < LATE_BYTES) first[buffer->index] = 0; /* not worth the while */
     }
+    for (int i = 0; i < p->n_outputs; i++) {
+        if (p->outputs[i].meta && p->outputs[i].space == NX__RESULT) wanted[p->outputs[i].index] = true;
+    }
     for (int k = 0; k < p->n_fresh; k++) {
+        if (!wanted[k]) continue; /* it lies in an input */
         nx__event event = {.what = NX__MAKE, .step = first[k] < p->steps.n ? first[k] : 0, .index = k};
         NX_TRY(nx_vec_push(&p->events, event));
     }
@@ -304,11 +320,11 @@ static int by_step(const void *a, const void *b) {
 }
 
 nx_status nx__plan_events(nx_program *p) {
-    size_t bytes = sizeof(int) * (size_t)(p->n_inputs + p->n_fresh + 1);
+    size_t bytes = sizeof(int) * (size_t)(p->n_inputs + 2 * p->n_fresh + 1);
     int *room = nx_alloc(bytes);
     if (room == NULL) return nx_fail_memory(bytes);
-    nx_status status = plan_results(p, room);
-    if (status == NX_OK) status = plan_releases(p, room + p->n_fresh);
+    nx_status status = plan_results(p, room, room + p->n_fresh);
+    if (status == NX_OK) status = plan_releases(p, room + 2 * p->n_fresh);
     if (status == NX_OK) status = plan_polls(p);
     if (status == NX_OK && p->events.n) qsort(p->events.at, (size_t)p->events.n, sizeof *p->events.at, by_step);
     nx_free(room);

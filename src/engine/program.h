@@ -18,6 +18,7 @@ typedef struct nx__buffer {
     size_t bytes, offset;    /* offset: in feature or const memory */
     int first, last;         /* steps that make it and use it last */
     int in_place_of; /* an intermediate that dies where this one is made and whose memory it takes; -1 */
+    int new_of, output;      /* of a result that the caller copies into an input: one more than that input, else 0; which output */
     const nx_tensor *fake;   /* its layout; lent by the graph, NULL after lowering */
 } nx__buffer;
 

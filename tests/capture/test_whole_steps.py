@@ -367,3 +367,35 @@ def test_settings_that_change_end_the_graph():
 
     close(run(lambda step: step), run(lambda step: torch.compile(step, backend=counter)))
     assert counter.frame_count <= 4
+
+
+def test_large_optimizers_step_by_themselves():
+    w = torch.ones(513, 512, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.5)
+
+    def step():
+        optimizer.zero_grad()
+        w.sum().backward()
+        optimizer.step()
+
+    assert torch._dynamo.explain(step)().break_reasons
+    torch.compile(step, fullgraph=True)()
+    assert w[0, 0].item() == 0
+
+
+@pytest.mark.parametrize("mode", [None, "reduce-overhead"])
+def test_written_where_they_lie(mode: str | None):
+    w, seen = torch.ones(100, 100), []
+
+    def step(x):
+        before = w * 2
+        w.mul_(0.5).add_(x)
+        seen.append(before.sum())
+        return before
+
+    compiled = torch.compile(step, mode=mode, fullgraph=True)
+    address = w.data_ptr()
+    for expected in (2.0, 3.0, 3.5):
+        assert compiled(torch.ones(100, 100))[0, 0].item() == expected
+    assert w.data_ptr() == address and w[0, 0].item() == 1.875
+    assert [value.item() for value in seen] == [20000, 30000, 35000]

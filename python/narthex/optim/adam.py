@@ -11,6 +11,7 @@ from .optimizer import (
     divide_into,
     is_half,
     kept,
+    of_type,
     rate,
     value_of,
 )
@@ -139,5 +140,5 @@ class Adam(Optimizer):
         if group["amsgrad"]:
             most = state["max_exp_avg_sq"]
             square = most.copy_(_C.maximum(kept(most, group), square))
-        below = square.sqrt().div((1 - beta2**step) ** 0.5).add_(group["eps"])
+        below = square.sqrt().div(of_type((1 - beta2**step) ** 0.5, square)).add_(group["eps"])
         divide_into(parameter, mean, below, -(lr / (1 - beta1**step)))

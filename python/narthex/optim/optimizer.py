@@ -17,6 +17,7 @@ from ..autograd._ranges import record_function
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..compiler import is_compiling
 
+_MOST_NUMBERS = 1 << 18  # in the parameters of an optimizer whose step becomes part of a graph
 _COMPLEX, _dtype = {_C.complex32, _C.complex64, _C.complex128}, attrgetter("dtype")
 
 
@@ -80,8 +81,12 @@ def _with_hooks(step):
 
 
 def _can_follow(optimizer) -> bool:
-    """Whether a step can be captured: its settings stay as they are but for the rate, and are numbers."""
+    """Whether a step is captured: its settings stay as they are but for the rate, and are numbers. A step of large
+    parameters is quicker by itself, one operator for all of them."""
     if not getattr(optimizer, "follows_in_graphs", False) or getattr(optimizer, "_settings_change", False):
+        return False
+    numbers = sum(parameter.numel() for group in optimizer.param_groups for parameter in group["params"])
+    if numbers > _MOST_NUMBERS and not _C.must_be_whole():
         return False
     for group in optimizer.param_groups:
         betas = group.get("betas")
@@ -422,6 +427,11 @@ def value_of(tensor):
     return tensor.double() if is_compiling() else tensor.item()
 
 
+def of_type(number, like):
+    """A number in a tensor in the dtype of what it is multiplied with, once; others as they are."""
+    return number.to(like.dtype) if isinstance(number, _C.TensorBase) and number.is_floating_point() else number
+
+
 def rate(group: dict):
     """The learning rate; in a graph a tensor, so that a schedule changes no graph."""
     if is_compiling() and all(parameter.device.type == "cpu" for parameter in group["params"]):
@@ -437,7 +447,7 @@ def kept(value, group: dict):
 def add_into(parameter, change, factor) -> None:
     """parameter += factor * change. A factor that is a tensor, a learning rate, gets its gradient, too."""
     if isinstance(factor, _C.TensorBase):
-        parameter.add_(change * factor)
+        parameter.add_(change * of_type(factor, change))
     else:
         parameter.add_(change, alpha=factor)
 
@@ -445,7 +455,7 @@ def add_into(parameter, change, factor) -> None:
 def divide_into(parameter, change, below, factor) -> None:
     """parameter += factor * change / below; as add_into."""
     if isinstance(factor, _C.TensorBase):
-        parameter.addcdiv_(change * factor, below)
+        parameter.addcdiv_(change * of_type(factor, change), below)
     else:
         parameter.addcdiv_(change, below, value=factor)
 
