@@ -483,6 +483,9 @@ def test_names_of_cuda():
         memory, random, comm = (import_module(f"{m.__name__}.cuda.{name}") for name in ("memory", "random", "comm"))
         assert memory.memory_allocated() == 0 and random.manual_seed(1) is None and random.seed() is None
         assert comm.broadcast is import_module(f"{m.__name__}.nn.parallel.comm").broadcast
+        for name in ("replicate", "parallel_apply"):  # functions, and modules of the same names
+            module = import_module(f"{m.__name__}.nn.parallel.{name}")
+            assert getattr(module, name) is getattr(m.nn.parallel, name)
         with pytest.raises(Exception, match="CUDA"):
             random.initial_seed()
 

@@ -3,7 +3,8 @@
 from ..._absent import getter
 from .data_parallel import DataParallel, data_parallel
 from .distributed import DistributedDataParallel
-from .pieces import parallel_apply, replicate
+from .parallel_apply import parallel_apply
+from .replicate import replicate
 from .scatter_gather import gather, scatter
 
 __getattr__ = getter("torch.nn.parallel")

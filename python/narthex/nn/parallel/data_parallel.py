@@ -2,7 +2,8 @@
 
 from ... import _C
 from ..modules.module import Module
-from .pieces import parallel_apply, replicate
+from .parallel_apply import parallel_apply
+from .replicate import replicate
 from .scatter_gather import gather, scatter_kwargs
 
 __all__ = ["DataParallel", "data_parallel"]

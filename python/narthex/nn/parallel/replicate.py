@@ -1,8 +1,8 @@
-"""What DataParallel is made of in PyTorch: each needs accelerators of CUDA's kind, and says so where there are none."""
+"""replicate: by which DataParallel copies modules in PyTorch. It needs CUDA devices, and says that there are none."""
 
 from ... import _C
 
-__all__ = ["parallel_apply", "replicate"]
+__all__ = ["replicate"]
 
 
 def replicate(network, devices, detach: bool = False):
@@ -10,8 +10,3 @@ def replicate(network, devices, detach: bool = False):
     if any(_C.device(device).type == "cpu" for device in devices if not isinstance(device, int)):
         raise ValueError("Expected a non cpu device, but got: cpu")
     raise AssertionError("Broadcast function not implemented for CPU tensors")
-
-
-def parallel_apply(modules, inputs, kwargs_tup=None, devices=None):
-    """Raises: it calls each module on a CUDA device of its own."""
-    raise RuntimeError("Cannot access accelerator device when none is available.")
