@@ -378,7 +378,11 @@ int nxpy__kinds_init(void);
 /* ---- recipe.c ----------------------------------------------------------------------------------- */
 /* Adds the steps that make `value`. 1: done; 0: it cannot be made again; -1: an exception. Graph results that it needs
  * are appended to `results`. */
-typedef struct nxpy_results { NX_VEC(nx_value) nodes; NX_VEC(int) kept; } nxpy_results; /* kept: notes, in order of KEEP */
+typedef struct nxpy_results {
+    NX_VEC(nx_value) nodes;
+    NX_VEC(int) kept;      /* notes, in order of KEEP */
+    nx_node *detached;     /* the first result whose history is used up; NULL: none */
+} nxpy_results;
 int nxpy__recipe_add(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value);
 /* Fills out[recipe->n_values] with new references (NULL for empty ones). -1 with an exception: nothing is left in out. */
 int nxpy__recipe_run(const nxpy_recipe *recipe, PyObject **values, PyObject **results, const nx_value *numbers, PyObject **out);

@@ -24,10 +24,13 @@ typedef int add_fn(ADD_ARGS);
 static add_fn add_value;
 
 /* ---- kinds ---------------------------------------------------------------------------------------------------------- */
-/* The value that leaves the graph has no history: nothing of the forward is kept for it. */
-static nx_status detach(nxpy_trace *trace, nx_value *value) {
-    nx_node *made;
-    NX_TRY(nx_graph_call_named(trace->graph, nx_known(NX_KNOWN_DETACH), value, NULL, &made));
+/* The value that leaves the graph has no history: nothing of the forward is kept for it. One result for each value. */
+static nx_status detach(nxpy_trace *trace, nxpy_results *results, nx_value *value) {
+    nx_node *made = results->detached; /* the first of those made here, which stand last */
+    const nx_op *op = nx_known(NX_KNOWN_DETACH);
+    while (made && (made->op != op || !nx_value_equal(&made->args[0], value))) made = made->next;
+    if (!made) NX_TRY(nx_graph_call_named(trace->graph, op, value, NULL, &made));
+    if (!results->detached) results->detached = made;
     *value = nx_value_node(made, 0);
     return NX_OK;
 }
@@ -42,7 +45,7 @@ static int add_result(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resu
         return 0;
     }
     if (!nx_tracer_find(&trace->tracer, nxpy_tensor_get(fake), &node)) return 0;
-    if (lives == 2 && detach(trace, &node) != NX_OK) return nxpy_raise(NX_NO_MEMORY), -1;
+    if (lives == 2 && detach(trace, results, &node) != NX_OK) return nxpy_raise(NX_NO_MEMORY), -1;
     int k = 0;
     while (k < results->nodes.n && (results->nodes.at[k].node != node.node || results->nodes.at[k].n != node.n)) k++;
     if (k == results->nodes.n && nx_vec_push(&results->nodes, node) != NX_OK) {

@@ -207,6 +207,32 @@ def test_a_history_that_is_used_up():
     fresh.sum().backward()
 
 
+def test_what_is_used_up_stays_one_tensor():
+    w, seen = torch.randn(3, requires_grad=True), []
+
+    def step(x):
+        loss = (x * w).sum()
+        loss.backward()
+        seen.append(loss)
+        return loss, loss
+
+    first, second = torch.compile(step, fullgraph=True)(torch.randn(3))
+    assert first is second is seen[0]
+
+
+def test_what_is_used_up_beside_what_has_no_history():
+    w = torch.randn(3, requires_grad=True)
+
+    def step(x):
+        loss = (x * w).sum()
+        loss.backward()
+        return loss.detach(), loss, loss.detach()
+
+    results = torch.compile(step, fullgraph=True)(torch.randn(3))
+    assert [result.requires_grad for result in results] == [False, True, False]
+    assert results[0].item() == results[1].item() == results[2].item()
+
+
 def test_gradients_of_gradients():
     w = torch.randn(3, requires_grad=True)
 

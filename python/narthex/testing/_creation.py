@@ -38,13 +38,20 @@ def _bounds(dtype, low, high) -> tuple:
     return low, high
 
 
+def _uniform(tensor, low, high):
+    """Filled with [low, high), in halves where that is wider than one draw may be."""
+    if high - low >= torch.finfo(tensor.dtype).max:
+        return tensor.uniform_(low / 2, high / 2).mul_(2)
+    return tensor.uniform_(low, high)
+
+
 def _draw(shape: tuple, dtype, device, low, high):
     if dtype.is_complex:
         result = torch.empty(shape, device=device, dtype=dtype)
-        torch.view_as_real(result).uniform_(low, high)
+        _uniform(torch.view_as_real(result), low, high)
         return result
     if dtype.is_floating_point and dtype.itemsize > 1:
-        return torch.empty(shape, device=device, dtype=dtype).uniform_(low, high)
+        return _uniform(torch.empty(shape, device=device, dtype=dtype), low, high)
     if dtype.is_floating_point:
         return torch.empty(shape, device=device, dtype=torch.float32).uniform_(low, high).to(dtype)
     return torch.randint(low, high, shape, device=device, dtype=dtype)
