@@ -7,7 +7,7 @@
  * Next: attributes.c for how callables are found. */
 #include "loop/private.h"
 
-enum { READS = 1, CHANGES, LOOKS, COMPUTES, APPENDS, ASKS, TORCH };
+enum { READS = 1, CHANGES, LOOKS, COMPUTES, HANDS_ON, APPENDS, ASKS, TORCH };
 static nx_map calls;    /* callable -> what it does; filled once, holds for ever */
 static nx_map specials; /* callable -> nxpy_special_fn */
 
@@ -160,14 +160,17 @@ static int may_read(nxpy_trace *trace, PyObject *o) {
     return walks_in_python(trace, o);
 }
 
-/* A list, tuple or dict with every real tensor in it replaced by its fake: itself when it holds none. New reference. */
+enum { MAX_DEPTH = 8 };
+
+/* A list, tuple or dict with every real tensor in it replaced by its fake: itself when it holds none. At MAX_DEPTH what it
+ * holds itself alone. New reference. */
 static PyObject *with_fakes(nxpy_trace *trace, PyObject *o, int depth) {
     if (nxpy_tensor_check(o)) {
         PyObject *use = nxpy__use(trace, o);
         return Py_XNewRef(use);
     }
     bool container = PyList_Check(o) || PyTuple_CheckExact(o) || PyDict_CheckExact(o) || nxpy__is_a(o, NXPY_KIND_VIEW);
-    if (depth > 8 || !container || nxpy_constant_check(o)) return Py_NewRef(o);
+    if (depth > MAX_DEPTH || !container || nxpy_constant_check(o)) return Py_NewRef(o);
     if (nxpy__note_elements(trace, o) < 0) return NULL;
     PyObject *copy = PyDict_CheckExact(o) ? PyDict_Values(o) : PySequence_List(o), *result = NULL;
     bool changed = false;
@@ -200,12 +203,13 @@ static PyObject *with_fakes(nxpy_trace *trace, PyObject *o, int depth) {
 static int use_arguments(nxpy_trace *trace, PyObject **args, Py_ssize_t n, int does) {
     for (Py_ssize_t k = 0; k < n; k++) {
         PyObject *use = nxpy__use(trace, args[k]), *given;
-        bool reads = does == READS || does == COMPUTES || ((does == CHANGES || does == APPENDS) && k > 0);
+        bool reads = does == READS || does == COMPUTES || does == HANDS_ON || ((does == CHANGES || does == APPENDS) && k > 0);
         int may = !use ? -1 : reads ? may_read(trace, use) : 1;
         if (may < 0) return -1;
         if (!may) return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "%.200s", Py_TYPE(use)->tp_name);
         if (!(does == APPENDS && k == 0) && nxpy__note_elements(trace, use) < 0) return -1;
-        given = does == COMPUTES || does == TORCH ? with_fakes(trace, use, 0) : Py_NewRef(use);
+        bool fakes = does == COMPUTES || does == TORCH || does == HANDS_ON;
+        given = fakes ? with_fakes(trace, use, does == HANDS_ON ? MAX_DEPTH : 0) : Py_NewRef(use);
         if (!given) return trace->stop ? -1 : nxpy__stop_error(trace);
         Py_SETREF(args[k], given);
     }

@@ -304,6 +304,40 @@ def test_a_schedule_changes_the_rate():
     assert counter.frame_count <= 3  # the rate becomes a number of the call
 
 
+def test_a_schedule_is_stepped_in_the_graph():
+    w = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=0.5)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+    @torch.compile
+    def step():
+        optimizer.zero_grad()
+        w.sum().backward()
+        optimizer.step()
+        schedule.step()
+
+    for expected in (0.5, 0.25, 0.125, 0.0625):
+        step()
+        assert w.tolist() == [expected] * 3 and optimizer.param_groups[0]["lr"] == expected / 2
+
+
+@pytest.mark.parametrize("way", [zip, enumerate, reversed])
+def test_what_iterators_hand_on_is_written(way):
+    """Containers with tensors in them are themselves, no copies."""
+    groups = [{"rate": 1, "tensors": [torch.ones(2)]}, {"rate": 2, "tensors": [torch.ones(2)]}]
+
+    @torch.compile(fullgraph=True)
+    def change(x):
+        for item in way(groups):
+            group = item if way is reversed else item[-1]
+            group["rate"] += 10
+            x = x + group["tensors"][0]
+        return x
+
+    assert [change(torch.zeros(2)).tolist() for _ in range(2)] == [[2, 2], [2, 2]]
+    assert [group["rate"] for group in groups] == [21, 22]
+
+
 def test_hooks_end_the_graph():
     w = torch.ones(3, requires_grad=True)
     seen = []
