@@ -338,6 +338,23 @@ def test_what_iterators_hand_on_is_written(way):
     assert [group["rate"] for group in groups] == [21, 22]
 
 
+def test_what_is_chosen_is_written():
+    groups = [{"rate": rate, "tensors": [torch.ones(2)]} for rate in (3, 1, 2)]
+
+    @torch.compile(fullgraph=True)
+    def change(x):
+        for group in sorted(groups, key=lambda group: group["rate"])[:1]:
+            group["rate"] += 10
+        for group in filter(lambda group: group["rate"] == 2, groups):
+            group["rate"] += 20
+        max(groups, key=lambda group: group["rate"])["rate"] += 100
+        min(groups, key=lambda group: group["rate"])["rate"] += 1000
+        return x + groups[0]["tensors"][0]
+
+    assert change(torch.zeros(2)).tolist() == [1, 1]
+    assert [group["rate"] for group in groups] == [1003, 11, 122]
+
+
 def test_hooks_end_the_graph():
     w = torch.ones(3, requires_grad=True)
     seen = []
