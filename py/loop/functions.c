@@ -56,13 +56,12 @@ PyObject *nxpy__special_autograd_takes(ARGS) {
     if (!fresh || !nx_tracer_find(&trace->tracer, own, &value)) return PyBool_FromLong(false);
     bool takes = nx_same_strides(&own->a, &nxpy_tensor_get(leaf)->a) && own->base == NULL;
     for (int k = 0; takes && k < trace->notes.n; k++) {
-        PyObject *other = trace->notes.at[k].object;
-        bool fake = other != gradient && nxpy__is_fake(trace, other);
-        const nx_tensor *grad = other != gradient && trace->notes.at[k].is_input ? nx_tensor_get_grad(nxpy_tensor_get(other)) : NULL;
-        if (!fake) continue;
-        if (grad == own) return PyBool_FromLong(false);
-        bool known = nx_tracer_find(&trace->tracer, nxpy_tensor_get(other), &of_other);
-        takes = nxpy_tensor_get(other)->storage != own->storage && !(known && of_other.node == value.node && of_other.n == value.n);
+        PyObject *object = trace->notes.at[k].object;
+        if (object == gradient || !nxpy__is_fake(trace, object)) continue;
+        nx_tensor *other = nxpy_tensor_get(object);
+        bool same_value = nx_tracer_find(&trace->tracer, other, &of_other) && nx_value_equal(&of_other, &value);
+        bool taken = trace->notes.at[k].is_input && nx_tensor_get_grad(other) == own;
+        takes = other->storage != own->storage && !same_value && !taken;
     }
     return PyBool_FromLong(takes);
 }
@@ -71,7 +70,8 @@ PyObject *nxpy__special_autograd_takes(ARGS) {
 PyObject *nxpy__special_number_input(ARGS) {
     nxpy_trace *trace = loop->trace;
     PyObject *dict = n == 2 ? nxpy__use(trace, args[0]) : NULL, *value = NULL;
-    int done = dict && PyDict_CheckExact(dict) && PyUnicode_CheckExact(args[1]) ? nxpy__number_input(trace, dict, args[1], &value) : -1;
+    if (dict && !(PyDict_CheckExact(dict) && PyUnicode_CheckExact(args[1]))) return nxpy__stopped(loop, function);
+    int done = dict ? nxpy__number_input(trace, dict, args[1], &value) : -1;
     if (done == 1) done = nxpy__dict_value(trace, dict, args[1], &value);
     if (done == 0 && !value) PyErr_SetObject(PyExc_KeyError, args[1]);
     return done == 0 && value ? Py_NewRef(value) : trace->stop ? NULL : ended(trace, NULL);

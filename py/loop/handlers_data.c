@@ -6,8 +6,6 @@
  * Next: calls.c. */
 #include "loop/private.h"
 
-#include <structmember.h>
-
 int nxpy__finish(nxpy_loop *loop, int n, PyObject *result) {
     nxpy_trace *trace = loop->trace;
     if (!result || trace->stop) {
@@ -31,6 +29,9 @@ static bool is_own(nxpy_trace *trace, PyObject *o) {
     bool like = kind == NXPY_KIND_DICTLIKE || kind == NXPY_KIND_LISTLIKE;
     return (like || kind == NXPY_KIND_ORDERED || kind == NXPY_KIND_DEFAULTS || kind == NXPY_KIND_DEQUE) && nxpy__is_born(trace, o);
 }
+
+/* A dict, which is read by key. */
+static bool is_keyed(PyObject *o) { return nxpy__is_dict(o) || nxpy__is_a(o, NXPY_KIND_DEFAULTS); }
 
 /* A constant, or a size that the trace leaves open. */
 static bool is_plain(PyObject *o) { return nxpy_constant_check(o) || nxpy_symnumber_check(o); }
@@ -257,10 +258,10 @@ int op_contains_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *in = USE(1), *x, *value;
     if (in) in = nxpy__behind(trace, in);
-    x = !in ? NULL : nxpy__is_dict(in) || nxpy__is_a(in, NXPY_KIND_DEFAULTS) || PyAnySet_CheckExact(in) ? use_key(loop, 2) : USE(2);
+    x = !in ? NULL : is_keyed(in) || PyAnySet_CheckExact(in) ? use_key(loop, 2) : USE(2);
     if (!x) return -1;
     int found;
-    if ((nxpy__is_dict(in) || (nxpy__is_a(in, NXPY_KIND_DEFAULTS) && !is_own(trace, in))) && nxpy__is_key(x)) { /* only this key matters */
+    if (is_keyed(in) && nxpy__is_key(x)) { /* only this key matters */
         if (nxpy__dict_value(trace, in, x, &value) < 0) return -1;
         return nxpy__finish(loop, 2, PyBool_FromLong((value != NULL) != arg));
     }
@@ -323,17 +324,12 @@ static int note_item(nxpy_trace *trace, PyObject *of, PyObject *key, PyObject **
 
 /* A defaultdict that existed before gets a value: a new one of a type that makes empty ones. */
 static PyObject *make_default(nxpy_trace *trace, PyObject *of, PyObject *key) {
-    PyObject *name = nxpy__name("default_factory"), *descriptor = name ? nxpy_type_lookup(Py_TYPE(of), name) : NULL;
-    bool member = descriptor && Py_TYPE(descriptor) == &PyMemberDescr_Type;
-    Py_ssize_t offset = member ? ((PyMemberDescrObject *)descriptor)->d_member->offset : 0;
-    PyObject *factory = member ? *(PyObject **)((char *)of + offset) : NULL, *made;
+    PyObject *factory, *made;
+    int slot = nxpy__slot_of(trace, of);
+    if (slot < 0 || nxpy__note_member(trace, of, slot, "default_factory", true, &factory) < 0) return NULL;
     if (factory != (PyObject *)&PyDict_Type && factory != (PyObject *)&PyList_Type && factory != (PyObject *)&PySet_Type) {
         return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "a defaultdict that makes %.100s", factory ? "values of its own" : "none"), NULL;
     }
-    int slot = nxpy__slot_of(trace, of);
-    if (slot < 0 || nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, offset, factory) < 0) return NULL;
-    int row = nxpy_guards_find(&trace->segment->guards, NXPY_ROW_FIELD, slot, name, NULL, offset);
-    if (nxpy__check(trace, NXPY_ROW_ID, trace->segment->guards.rows.at[row].slot, factory, 0) < 0) return NULL;
     if (!(made = PyObject_CallNoArgs(factory))) return NULL;
     if (nxpy__born(trace, made) < 0 || nxpy__write_item(trace, of, key, made) < 0) Py_CLEAR(made);
     return made;
@@ -363,10 +359,9 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
     if (python == 1) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     bool keyed = nxpy__is_key(key) || (PyList_Check(of) && PySlice_Check(key));
     if (is_own(trace, of) && keyed) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
-    bool defaults = nxpy__is_a(of, NXPY_KIND_DEFAULTS);
-    if ((nxpy__is_dict(of) || defaults) && nxpy__is_key(key)) {
+    if (is_keyed(of) && nxpy__is_key(key)) {
         if (nxpy__dict_value(trace, of, key, &value) < 0) return -1;
-        if (!value && defaults) return nxpy__finish(loop, 2, make_default(trace, of, key));
+        if (!value && nxpy__is_a(of, NXPY_KIND_DEFAULTS)) return nxpy__finish(loop, 2, make_default(trace, of, key));
         if (!value) {
             PyErr_SetObject(PyExc_KeyError, key);
             return nxpy__stop_error(trace);

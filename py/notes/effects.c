@@ -114,6 +114,12 @@ int nxpy__write_cell(nxpy_trace *trace, PyObject *cell, PyObject *value) {
     return 0;
 }
 
+static int put_grad(PyObject *tensor, PyObject *value) {
+    bool none = !value || value == Py_None;
+    nx_status status = nx_tensor_set_grad(nx_tensor_whole(nxpy_tensor_get(tensor)), none ? NULL : nxpy_tensor_get(value));
+    return status == NX_OK ? 0 : (nxpy_raise(status), -1);
+}
+
 int nxpy__grad_of(nxpy_trace *trace, PyObject *fake, PyObject **out) {
     nxpy_note *note = nxpy__note_find(trace, fake);
     nx_tensor *own = nx_tensor_whole(nxpy_tensor_get(fake)), *grad;
@@ -125,7 +131,7 @@ int nxpy__grad_of(nxpy_trace *trace, PyObject *fake, PyObject **out) {
         PyObject *held = nxpy_tensor_lend(grad), *use;
         if (!held) return nxpy__stop_error(trace);
         if (nxpy__fetch(trace, NXPY_ROW_GRAD, note->slot, NULL, NULL, 0, held) < 0 || !(use = nxpy__use(trace, held))) return -1;
-        if (nx_tensor_set_grad(own, nxpy_tensor_get(use)) != NX_OK) return nxpy_raise(NX_NO_MEMORY), nxpy__stop_error(trace);
+        if (put_grad(fake, use) < 0) return nxpy__stop_error(trace);
     }
     nxpy__note_find(trace, fake)->knows_grad = true;
     grad = nx_tensor_get_grad(own);
@@ -138,7 +144,7 @@ int nxpy__write_grad(nxpy_trace *trace, PyObject *fake, PyObject *value) {
     PyObject *use = value ? nxpy__use(trace, value) : Py_None;
     if (!use) return -1;
     if (!note || !nxpy__note_find(trace, fake)->is_input || trace->region) return nxpy__stop(trace, NXPY_BREAK_STORE, "Tensor.grad");
-    if (PyObject_SetAttrString(fake, "grad", use) < 0) return nxpy__stop_error(trace);
+    if (PyObject_SetAttrString(fake, "grad", use) < 0) return nxpy__stop_error(trace); /* with its checks */
     nxpy__note_find(trace, fake)->knows_grad = true;
     if (find(trace, fake, NULL)) return 0;
     return record(trace, (nxpy_effect){.kind = NXPY_EFFECT_GRAD, .holder = fake, .place = fake});
@@ -209,12 +215,6 @@ static int put_field(PyObject *object, PyObject *name, PyObject *value) {
 static int put_class(PyObject *type, PyObject *name, PyObject *value) {
     if (!value && !PyDict_GetItemWithError(nxpy_type_dict((PyTypeObject *)type), name)) return 0;
     return PyObject_SetAttr(type, name, value);
-}
-
-static int put_grad(PyObject *tensor, PyObject *value) {
-    bool none = !value || value == Py_None;
-    nx_status status = nx_tensor_set_grad(nxpy_tensor_get(tensor), none ? NULL : nxpy_tensor_get(value));
-    return status == NX_OK ? 0 : (nxpy_raise(status), -1);
 }
 
 static int call(PyObject *function, PyObject *args) {

@@ -59,8 +59,8 @@ typedef struct search {
     nx_map inputs;              /* where the inputs of the trace begin -> their fakes */
     nx_map met;                 /* fakes of the inputs that were met */
     bool own_leaf, over;        /* met: a leaf that is none of them; what a backward has used up */
-    bool any, written;          /* met: one of them; a write, whose formula may read what is gone */
-    int n_older;                /* of them: those that have a history of their own, */
+    bool written;               /* met: a write, whose formula may read what is gone */
+    int n_older;                /* of the inputs: those that have a history of their own, */
     const nx_tensor *older;     /* and the last one */
 } search;
 
@@ -72,7 +72,6 @@ static nx_status walk(nx_grad_node *from, search *s) {
         nx_grad_node *node = stack.at[--stack.n];
         if (nx_map_get(&seen, node)) continue;
         const nx_tensor *input = nx_map_get(&s->inputs, node);
-        s->any |= input != NULL;
         s->over |= node->released;
         s->own_leaf |= !input && is_leaf(node);
         if (input) status = nx_map_set(&s->met, input, (void *)input);
@@ -95,6 +94,20 @@ static nx_status search_from(nxpy_trace *trace, nx_tensor *tensor, search *s) {
     if (status == NX_OK && edge.node) status = walk(edge.node, s);
     nx_grad_node_unref(edge.node);
     return status;
+}
+
+static nx_status search_roots(nxpy_trace *trace, PyObject *roots, search *s) {
+    nx_status status = NX_OK;
+    for (Py_ssize_t k = 0; status == NX_OK && k < PyTuple_GET_SIZE(roots); k++) {
+        PyObject *root = PyTuple_GET_ITEM(roots, k);
+        if (nxpy_tensor_check(root)) status = search_from(trace, nx_tensor_whole(nxpy_tensor_get(root)), s);
+    }
+    return status;
+}
+
+static void search_end(search *s) {
+    nx_map_free(&s->inputs);
+    nx_map_free(&s->met);
 }
 
 /* A hook at a leaf of the caller's that is asked for changes its gradient. */
@@ -125,12 +138,8 @@ static nx_status find_obstacle(nxpy_trace *trace, PyObject *roots, PyObject *wan
     search s = {0};
     bool hooked = false;
     nx_status status = find_hooks(trace, wanted, &hooked);
-    for (Py_ssize_t k = 0; status == NX_OK && k < PyTuple_GET_SIZE(roots); k++) {
-        PyObject *root = PyTuple_GET_ITEM(roots, k);
-        if (nxpy_tensor_check(root)) status = search_from(trace, nx_tensor_whole(nxpy_tensor_get(root)), &s);
-    }
-    nx_map_free(&s.inputs);
-    nx_map_free(&s.met);
+    if (status == NX_OK) status = search_roots(trace, roots, &s);
+    search_end(&s);
     bool older = may_lead_to(trace, &s, wanted);
     *why = hooked ? "of a tensor with hooks" : older ? "a history from before the graph" : s.written ? "of tensors that are written" : NULL;
     return status;
@@ -156,18 +165,13 @@ static PyObject *list_leaves(nxpy_trace *trace, search *s, const char **why) {
 PyObject *nxpy__leaves_of(nxpy_trace *trace, PyObject *roots) {
     search s = {0};
     const char *why = NULL;
-    nx_status status = NX_OK;
     PyObject *leaves = NULL;
-    for (Py_ssize_t k = 0; status == NX_OK && k < PyTuple_GET_SIZE(roots); k++) {
-        PyObject *root = PyTuple_GET_ITEM(roots, k);
-        if (nxpy_tensor_check(root)) status = search_from(trace, nx_tensor_whole(nxpy_tensor_get(root)), &s);
-    }
+    nx_status status = search_roots(trace, roots, &s);
     if (status != NX_OK) nxpy_raise(status);
     else leaves = list_leaves(trace, &s, &why);
     if (s.n_older) why = "a history from before the graph";
     if (s.own_leaf) why = "into a leaf that the graph makes";
-    nx_map_free(&s.inputs);
-    nx_map_free(&s.met);
+    search_end(&s);
     if (!leaves || !why) return leaves;
     Py_DECREF(leaves);
     return nxpy__stop(trace, NXPY_BREAK_METHOD, "Tensor.backward: %s", why), NULL;
@@ -199,11 +203,11 @@ int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake) {
     search s = {0};
     if (!(trace->makes_leaves || trace->uses_up) || !nx_tensor_requires_grad(fake)) return 1;
     nx_status status = search_from(trace, fake, &s);
-    nx_map_free(&s.inputs);
-    nx_map_free(&s.met);
+    bool any = s.met.n > 0;
+    search_end(&s);
     if (status != NX_OK) return nxpy_raise(status), -1;
     if (s.over) return 2;
-    if (s.any || !trace->makes_leaves) return 1;
+    if (any || !trace->makes_leaves) return 1;
     trace->unmakeable_at = trace->leaf_at;
     trace->unmakeable = "a tensor whose history is of leaves that the graph makes";
     return 0;

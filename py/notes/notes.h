@@ -371,6 +371,8 @@ bool nxpy__are_keys(PyObject *tuple);
 /* What a frozen dataclass is compared and hashed by, where dataclasses made both methods: the names of its fields, a new list. NULL
  * without an exception: it is none. */
 PyObject *nxpy__frozen_names(PyObject *object);
+/* Field `text` of an object of a class in C, with its elements, or (`very`) as the very object. Lent; NULL: nothing is in it. */
+int nxpy__note_member(nxpy_trace *trace, PyObject *object, int slot, const char *text, bool very, PyObject **out);
 int nxpy__note_partial(nxpy_trace *trace, PyObject *partial); /* one that existed before, its parts; 0 or -1 */
 extern PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__tuple_getter_type, *nxpy__local_type;
 int nxpy__kinds_init(void);

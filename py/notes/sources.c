@@ -424,7 +424,18 @@ static int note_very_parts(nxpy_trace *trace, PyObject *object) {
     return nxpy__fixed(trace, parts[0]) < 0 ? -1 : nxpy__fixed(trace, parts[1]);
 }
 
+int nxpy__note_member(nxpy_trace *trace, PyObject *object, int slot, const char *text, bool very, PyObject **out) {
+    PyObject *name = nxpy__name(text), *descriptor = name ? nxpy_type_lookup(Py_TYPE(object), name) : NULL;
+    if (!descriptor || Py_TYPE(descriptor) != &PyMemberDescr_Type) {
+        return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "%.200s.%s", Py_TYPE(object)->tp_name, text);
+    }
+    Py_ssize_t offset = ((PyMemberDescrObject *)descriptor)->d_member->offset;
+    *out = *(PyObject **)((char *)object + offset);
+    return note_field(trace, object, slot, text, offset, very);
+}
+
 int nxpy__note_partial(nxpy_trace *trace, PyObject *partial) {
+    PyObject *part;
     nxpy_note *note = nxpy__note_find(trace, partial);
     int slot = note->slot;
     if (note->kind != NXPY_NOTE_SOURCE || note->by_parts) return 0;
@@ -432,12 +443,7 @@ int nxpy__note_partial(nxpy_trace *trace, PyObject *partial) {
     note->by_parts = true;
     static const char *const names[] = {"func", "args", "keywords"};
     for (int k = 0; k < NX_COUNT(names); k++) {
-        PyObject *descriptor = PyObject_GetAttrString((PyObject *)Py_TYPE(partial), names[k]);
-        bool member = descriptor && Py_TYPE(descriptor) == &PyMemberDescr_Type;
-        Py_ssize_t offset = member ? ((PyMemberDescrObject *)descriptor)->d_member->offset : 0;
-        Py_XDECREF(descriptor); /* its class has it */
-        if (!member) return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "functools.partial");
-        if (note_field(trace, partial, slot, names[k], offset, false) < 0) return -1;
+        if (nxpy__note_member(trace, partial, slot, names[k], false, &part) < 0) return -1;
     }
     return 0;
 }

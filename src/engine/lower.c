@@ -419,26 +419,24 @@ static void free_lower(nx__lower *l) {
 
 /* Results that the caller copies into an input that no output shows, and wants for nothing else. */
 static nx_status find_new_values(nx_program *p, const int *result_of) {
+    if (result_of == NULL) return NX_OK;
     size_t bytes = sizeof(int) * (size_t)(2 * p->n_fresh + p->n_inputs + 1);
-    int *wanted = result_of ? nx_alloc_zeroed(bytes) : NULL, *output_of = wanted + p->n_fresh, *shown = output_of + p->n_fresh;
-    if (wanted == NULL) return result_of ? nx_fail_memory(bytes) : NX_OK;
+    int *wanted = nx_alloc_zeroed(bytes), *new_of = wanted + p->n_fresh, *shown = new_of + p->n_fresh; /* by result; by input */
+    if (wanted == NULL) return nx_fail_memory(bytes);
     for (int k = 0; k < p->n_outputs; k++) {
         const nx__output *output = &p->outputs[k];
         if (output->meta) (output->space == NX__INPUT ? shown : wanted)[output->index]++;
     }
     for (int i = 0; i < p->n_inputs; i++) {
         const nx__output *output = result_of[i] < 0 || shown[i] ? NULL : &p->outputs[result_of[i]];
-        bool alone = output && output->meta && output->space == NX__RESULT && !output->view && wanted[output->index] == 1;
-        if (alone) output_of[output->index] = result_of[i] + 1;
-    }
-    for (int i = 0; i < p->n_inputs; i++) { /* from here on: the input of the result */
-        if (result_of[i] >= 0 && p->outputs[result_of[i]].meta) wanted[p->outputs[result_of[i]].index] = i;
+        bool whole = output && output->meta && output->space == NX__RESULT && !output->view;
+        if (whole && wanted[output->index] == 1) new_of[output->index] = i + 1;
     }
     for (int k = 0; k < p->buffers.n; k++) {
         nx__buffer *buffer = &p->buffers.at[k];
-        if (buffer->space != NX__RESULT || output_of[buffer->index] == 0) continue;
-        buffer->new_of = wanted[buffer->index] + 1;
-        buffer->output = output_of[buffer->index] - 1;
+        if (buffer->space != NX__RESULT || new_of[buffer->index] == 0) continue;
+        buffer->new_of = new_of[buffer->index];
+        buffer->output = result_of[buffer->new_of - 1];
     }
     nx_free(wanted);
     return NX_OK;
