@@ -18,9 +18,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated.*")
 FACTOR, SIZES, HOW = 2.5, [1, 2, 3], "twice"
 
 
-def programs(torch):
-    """Modules and functions of one source for both, by name: how each is made, and its arguments."""
-    nn, F, Tensor = torch.nn, torch.nn.functional, torch.Tensor
+def control_flow(torch):
+    """A function, branches, loops."""
+    nn, Tensor = torch.nn, torch.Tensor
 
     def helper(x: Tensor, k: float = 2.0) -> Tensor:
         if k > 1:
@@ -77,6 +77,13 @@ def programs(torch):
             first, last = squares[0], squares[-1]
             return x + k + first - last, kept, named
 
+    return helper, Branches, Loops
+
+
+def members(torch):
+    """What modules hold: buffers, numbers, other modules."""
+    nn = torch.nn
+
     class Buffers(nn.Module):
         """Buffers and numbers that are written, an exported method, a property, a Final."""
 
@@ -127,6 +134,13 @@ def programs(torch):
             outputs = [fourth(x) for fourth in self.seq]
             return torch.stack(outputs).sum(0) + self.layers[-1](x) + self.named["b"](x) * len(self.layers)
 
+    return Buffers, Modules
+
+
+def calls(torch, helper, Branches):
+    """Calls of what Python and the library have."""
+    nn, F, Tensor = torch.nn, torch.nn.functional, torch.Tensor
+
     class Calls(nn.Module):
         """Functions, is_scripting, unused methods, no_grad, raise, assert, f-strings, dtypes."""
 
@@ -159,6 +173,13 @@ def programs(torch):
             same = isinstance(x, Tensor) and x.dtype == torch.float32
             z = self.child(z, k=3) @ x.t() @ x
             return self.act(y) + z + top[:, None] + part + b + int(same), torch.cat([x, y], dim=1)
+
+    return Calls
+
+
+def layers(torch):
+    """Layers of the library."""
+    nn, F, Tensor = torch.nn, torch.nn.functional, torch.Tensor
 
     class Convolutions(nn.Module):
         """A small network of convolutions."""
@@ -196,6 +217,13 @@ def programs(torch):
             z, last = self.gru(y)
             return torch.stack(outputs, dim=1), (h, c), z, hn + cn
 
+    return Convolutions, Cells
+
+
+def attention(torch):
+    """Products of queries and keys, by hand."""
+    nn, F, Tensor = torch.nn, torch.nn.functional, torch.Tensor
+
     class Attention(nn.Module):
         def __init__(self, width: int, heads: int):
             super().__init__()
@@ -225,6 +253,13 @@ def programs(torch):
             mask = torch.tril(torch.ones(i.size(1), i.size(1), device=x.device))
             x = x + self.attention(self.norm1(x), mask)
             return x + self.wide(self.norm2(x))
+
+    return Block
+
+
+def functions(torch, Branches):
+    """Functions of the library, and what is left."""
+    nn, F = torch.nn, torch.nn.functional
 
     class Functions(nn.Module):
         """The functions of nn.functional."""
@@ -273,6 +308,17 @@ def programs(torch):
                 y = y.type(torch.float64) + named["a"]
             return y, values, places, self.image(image), F.softsign(x.T)
 
+    return Functions, Rest
+
+
+def programs(torch):
+    """Modules and functions of one source for both, by name: how each is made, and its arguments."""
+    helper, Branches, Loops = control_flow(torch)
+    Buffers, Modules = members(torch)
+    Calls = calls(torch, helper, Branches)
+    Convolutions, Cells = layers(torch)
+    Block = attention(torch)
+    Functions, Rest = functions(torch, Branches)
     grid = torch.arange(8.0).view(2, 4) / 4
     image = torch.arange(2 * 3 * 8 * 8.0).view(2, 3, 8, 8).sin()
     return types.SimpleNamespace(
