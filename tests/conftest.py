@@ -19,7 +19,16 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     tell_op_db(terminalreporter, reports)
     tell_op_db_errors(terminalreporter, reports)
     tell_names(terminalreporter, reports)
+    tell_known_names(terminalreporter, reports)
     tell_kernels(terminalreporter, reports)
+
+
+def tell_known_names(terminalreporter: Any, reports: list[Any]) -> None:
+    """Names of the compiler's that users meet (tests/front/test_known_names.py)."""
+    rows = [r.outcome for r in reports if any(name == "known_names" for name, _ in r.user_properties)]
+    if rows:
+        terminalreporter.section("names of the compiler's that users meet")
+        terminalreporter.write_line(f"names that work when called: {rows.count('passed')} of {len(rows)}")
 
 
 def tell_kernels(terminalreporter: Any, reports: list[Any]) -> None:

@@ -114,8 +114,11 @@ def compile(
     backend=None,
     mode=None,
     options=None,
-    disable: bool = False,
     name=None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec=None,
 ):
     """Compiles a function or a module: captured at the first call, run as a graph afterwards.
 
@@ -125,30 +128,19 @@ def compile(
     which says which guards are asked (torch.compiler.skip_all_guards_unsafe and others), and names of
     torch._inductor.config, of which those that PyTorch's modes are made of choose the mode.
     dynamic: sizes of inputs are left open from the start (True), never (False), or as soon as they were seen to change
-    (None).
+    (None). recompile_limit: how often the function may be captured, in the place of torch._dynamo.config's.
     """
-    if model is None:
-
-        def decorate(function):
-            return compile(
-                function,
-                fullgraph=fullgraph,
-                dynamic=dynamic,
-                backend=backend,
-                mode=mode,
-                options=options,
-                disable=disable,
-                name=name,
-            )
-
-        return decorate
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     from . import _dynamo
 
-    more = {} if name is None else {"name": name}
+    more = {"name": name, "recompile_limit": recompile_limit, "shapes_spec": shapes_spec}
+    more = {option: given for option, given in more.items() if given is not None}
+    if isolate_recompiles:
+        more["isolate_recompiles"] = True
     if options and "guard_filter_fn" in options:
         more["guard_filter_fn"] = options["guard_filter_fn"]
         options = {key: value for key, value in options.items() if key != "guard_filter_fn"} or None
     made = make_backend(default[0] if backend is None else backend, mode, options)
-    return _dynamo.optimize(backend=made, nopython=fullgraph, dynamic=dynamic, disable=disable, **more)(model)
+    make = _dynamo.optimize(backend=made, nopython=fullgraph, dynamic=dynamic, disable=disable, **more)
+    return make if model is None else make(model)

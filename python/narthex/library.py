@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from . import _C
@@ -300,6 +301,16 @@ class Library:
         for kind in self._fallbacks:
             _fallbacks.pop(kind, None)
         self._fallbacks.clear()
+
+
+@contextmanager
+def _scoped_library(*args, **kwargs):
+    """A Library whose operators are gone behind the block."""
+    lib = Library(*args, **kwargs)
+    try:
+        yield lib
+    finally:
+        lib._destroy()
 
 
 def define(qualname: str, schema, *, lib: Library | None = None, tags=()):

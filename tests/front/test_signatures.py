@@ -63,7 +63,6 @@ REASONS = {
     "MaskedTensor.unary": "its operators are no functions of aten",
     "MaskedTensor.is_sparse_coo": "holds no sparse data",
     "no_grad": "says that it takes a function, as it does in PyTorch, too",
-    "compile": "how often one place is compiled is a setting, and what sizes are open is said by `dynamic`",
     "help": "downloads nothing", "list": "downloads nothing", "load": "downloads nothing",
     "Function": CONTEXT, "InplaceFunction": CONTEXT, "CheckpointFunction": CONTEXT,
     "DistributedDataParallel": PROCESSES,
