@@ -1,5 +1,5 @@
 """Names that users of the compiler meet (../shared/reference/known-names.txt): each does what it does in PyTorch when
-it is called. torchair's and torch_npu's have tests of their own (test_torchair.py), and so has jit (test_jit_script.py).
+it is called. torchair and torch_npu have tests of their own (test_torchair.py), and so has jit (test_jit_script.py).
 """
 
 from __future__ import annotations
