@@ -1,8 +1,9 @@
 /* Where intermediates lie: one arena (feature memory), offsets by lifetime. A buffer lives from the step that
  * makes it to the last step that reads it; two that live at the same time do not overlap. A result of an
  * elementwise step takes the memory of an operand that dies there, if every use of that operand in the step
- * has the result's layout; where it is a result of the program, the operand lies in the result from its beginning. So does a
- * result that the caller copies into an input: it takes the memory of the input that dies there.
+ * has the result's layout, and that of a kernel with an in-place form the memory of its first operand; where it
+ * is a result of the program, the operand lies in the result from its beginning. So does a result that the caller
+ * copies into an input: it takes the memory of the input that dies there.
  * Larger buffers are placed first, each at the lowest offset that is free for its life. Where very many live at once that search
  * ends, and the rest, the smallest, lie above: those of one size share places. */
 #include "engine/program.h"
@@ -37,12 +38,16 @@ static int array_index(const nx_value *values, int n, const nx_tensor *tensor) {
     return -1;
 }
 
+static bool is_point(const nx__step *step) { return !step->tile && step->run.op->def->kind == NX_KIND_POINT; }
+
+/* A kernel with an in-place form begins with a copy of its first operand, unless it is given that one as its result. */
 static bool step_allows(const nx__step *step, const nx_tensor *read, const nx_tensor *written) {
     const nx_op_def *def = step->run.op->def;
-    if (!step->tile && (def->kind != NX_KIND_POINT || def->variant != NX_FUNCTIONAL)) return false;
     int in = array_index(step->in, step->n_in, read), out = array_index(step->out, step->n_out, written);
     if (in < 0 || out < 0) return false;
-    return !step->tile || tile_allows(step->tile, in - 1, step->n_in - 1 + out);
+    if (step->tile) return tile_allows(step->tile, in - 1, step->n_in - 1 + out);
+    bool is_first = in == 0 && array_index(step->in + 1, step->n_in - 1, read) < 0;
+    return def->variant == NX_FUNCTIONAL && (def->kind == NX_KIND_POINT || (def->kind == NX_KIND_KERNEL && def->inplace && is_first));
 }
 
 /* The references of one step: [begin, end). */
@@ -58,7 +63,7 @@ static bool may_replace(const nx_program *p, int begin, int end, const nx__refer
         const nx__reference *other = &p->references.at[i];
         if (other->buffer != read->buffer || other->tensor == NULL) continue;
         if (other->offset != 0 || !nx__same_layout(&other->tensor->a, &new->fake->a)) return false;
-        if (other->tensor != read->tensor && p->steps.at[read->step].tile) return false;
+        if (other->tensor != read->tensor && !is_point(&p->steps.at[read->step])) return false;
     }
     return true;
 }

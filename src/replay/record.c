@@ -21,6 +21,31 @@ static nx_status move_fake(nx_node *placeholder, const nx_meta *meta) {
     return NX_OK;
 }
 
+/* What stands for a large input of the CPU: addresses, which nobody reads or writes and hence no memory lies behind. */
+typedef struct pages {
+    void *at;
+    size_t bytes;
+} pages;
+enum { LARGE_BYTES = 64 << 10 };
+
+static void free_pages(void *context) {
+    pages *held = context;
+    nx_free_pages(held->at, held->bytes);
+    nx_free(held);
+}
+
+static nx_status new_stand_in(const nx_meta *meta, size_t bytes, nx_tensor **out) {
+    if (meta->device.type != 0 || bytes < LARGE_BYTES) return nx_tensor_new_meta(meta, false, out);
+    pages *held = nx_alloc(sizeof *held);
+    if (held == NULL) return nx_fail_memory(sizeof *held);
+    *held = (pages){nx_alloc_pages(bytes), bytes};
+    nx_status status = held->at ? NX_OK : nx_fail_memory(bytes);
+    if (status == NX_OK)
+        status = nx_tensor_from_memory(held->at, meta->dtype, meta->ndim, meta->size, meta->stride, free_pages, held, out);
+    if (status != NX_OK) free_pages(held);
+    return status;
+}
+
 /* A tensor that stands for the placeholder during the recording. */
 static nx_status make_input(nx_replay *replay, int i, nx_node *placeholder, nx_tensor **out) {
     const nx_tensor *fake = placeholder->n_results ? placeholder->fakes[0] : NULL;
@@ -42,7 +67,7 @@ static nx_status make_input(nx_replay *replay, int i, nx_node *placeholder, nx_t
     }
     input->dtype = meta.dtype;
     input->bytes = nx_meta_bytes(&meta);
-    return nx_tensor_new_meta(&meta, false, out);
+    return new_stand_in(&meta, input->bytes, out);
 }
 
 static nx_status make_inputs(recording *r, nx_graph *graph) {

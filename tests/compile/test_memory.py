@@ -53,6 +53,18 @@ def test_a_program_at_rest_has_no_arena():
     assert _memory.memory_allocated() - before < 1 << 20
 
 
+def test_a_recording_takes_no_memory_for_its_inputs():
+    """reduce-overhead records a run on tensors that stand for the inputs: addresses alone."""
+    weights = [nt.randn(768, 2048) for _ in range(12)]
+    x = nt.randn(1, 768)
+    f = nt.compile(lambda x, weights: sum(x @ w for w in weights), mode="reduce-overhead")
+    _memory.reset_peak_memory_stats()
+    before = _memory.memory_allocated()
+    with nt.no_grad():
+        f(x, weights)
+    assert _memory.memory_stats()["allocated_bytes.all.peak"] - before < 1 << 20
+
+
 def chain(x):
     for _ in range(8):
         x = x.tanh().cumsum(0)

@@ -168,3 +168,58 @@ def test_many_rows():
 
     x = nt.randn(30)
     assert bool((nt.compile(f)(x) == f(x)).all())
+
+
+WRITES = {
+    "index_copy_": lambda c, rows, values: c.index_copy_(0, rows, values),
+    "index_add_": lambda c, rows, values: c.index_add_(0, rows, values, alpha=0.5),
+    "index_put_": lambda c, rows, values: c.index_put_((rows,), values),
+    "scatter_": lambda c, rows, values: c.scatter_(0, rows[:, None].expand_as(values), values),
+    "scatter_add_": lambda c, rows, values: c.scatter_add_(0, rows[:, None].expand_as(values), values),
+    "scatter_reduce_": lambda c, rows, values: c.scatter_reduce_(0, rows[:, None].expand_as(values), values, "amax"),
+    "cumsum_": lambda c, rows, values: c.cumsum_(1),
+    "tril_": lambda c, rows, values: c.tril_(),
+    "addmm_": lambda c, rows, values: c.addmm_(values.t(), values),
+}
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+@pytest.mark.parametrize("kind", WRITES)
+def test_kernels_with_an_in_place_form_write_where_their_operand_lies(kind, mode):
+    """A cache that is an argument is neither copied nor copied back."""
+
+    def write(c, rows, values):
+        WRITES[kind](c, rows, values)
+        return c * 2
+
+    nt.manual_seed(0)
+    first, rows, values = nt.randn(16, 16), nt.tensor([5, 2, 9]), nt.randn(3, 16)
+    eager, compiled = first.clone(), first.clone()
+    expected = write(eager, rows, values)
+    f = nt.compile(write, mode=mode, fullgraph=True)
+    for _ in range(2):
+        compiled.copy_(first)
+        where = compiled.data_ptr()
+        assert nt.equal(f(compiled, rows, values), expected)
+        assert nt.equal(compiled, eager) and compiled.data_ptr() == where
+    plan, _ = compiled_plan(write, first, rows, values)
+    writes = [line for line in plan.splitlines() if "= aten::" in line and " in0:" in line.split("=")[0]]
+    assert len(writes) == 1 and "result" not in writes[0], plan
+
+
+def test_what_a_kernel_reads_elsewhere_is_not_written_in_place():
+    """The operand is read twice, or once more afterwards."""
+    first, rows = nt.randn(8, 8), nt.tensor([5, 2, 7])
+
+    def twice(c, rows):
+        made = c + 1
+        return made.addmm(made, made), made.index_copy(0, rows, made[:3])
+
+    def afterwards(c, rows):
+        made = c + 1
+        return made.index_add(0, rows, made[1:4]) - made
+
+    for f in (twice, afterwards):
+        expected, found = f(first, rows), nt.compile(f)(first, rows)
+        for a, b in zip(nt.utils._pytree.tree_leaves(expected), nt.utils._pytree.tree_leaves(found), strict=True):
+            assert nt.equal(a, b)
