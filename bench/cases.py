@@ -53,8 +53,16 @@ def operands(torch: Any) -> dict[str, Any]:
     found |= {"k33": torch.randn(64, 64, 3, 3), "k11": torch.randn(64, 64, 1, 1), "kdw": torch.randn(64, 1, 3, 3)}
     found |= {"kgr": torch.randn(64, 8, 3, 3), "deep": torch.randn(1, 512, 7, 7), "kdeep": torch.randn(512, 512, 3, 3)}
     found |= {"im": torch.randn(1, 3, 112, 112), "kim": torch.randn(64, 3, 7, 7), "k3": torch.randn(16, 16, 3, 3, 3)}
-    found |= {"kt4": torch.randn(64, 64, 4, 4)}
+    found |= {"kt4": torch.randn(64, 64, 4, 4), "A": torch.randn(4096, 64), "B": torch.randn(64, 4096)}
+    found |= sized(torch, 16, "x0 y0 v0 m0 t0 i0 w0") | sized(torch, 4096, "X Y V M T I W")
     return found | layers(torch, g, found["c3"])
+
+
+def sized(torch: Any, n: int, names: str) -> dict[str, Any]:
+    """Operands of n x n elements, for the families `small` and `large`."""
+    x, y, w = (torch.randn(n, n) for _ in range(3))
+    places = torch.randint(0, n, (n,)), torch.randint(0, n, (n, n))
+    return dict(zip(names.split(), (x, y, torch.randn(n), x > 0, *places, w.requires_grad_())))
 
 
 def layers(torch: Any, g: Any, c3: Any) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Every operator on about 2^18 elements, both sides: `make bench-ops`. CASE=text picks cases; LEVEL, THREADS: side.py.
+"""Every operator on about 2^18 elements, both sides: `make bench-ops`. CASE=text picks cases or a family; LEVEL,
+THREADS: side.py. The hot operators run on 2^8 and 2^24 elements, too (the families `small` and `large`).
 
 The cases (cases.txt) are expressions over operands (cases.py), which both sides evaluate. Each side runs all of them
 in one process, the sides alternate, the best time of each counts: the processor's time of the thread, which others on
@@ -27,14 +28,15 @@ def run(torch: Any, wanted: str) -> dict[str, float]:
     names = operands(torch)
     clock = time.thread_time_ns if side.threads() == 1 else time.perf_counter_ns
     with torch.no_grad():
-        for _, text in cases():
-            if wanted not in text:
+        for family, text in cases():
+            if wanted not in text and wanted != family:
                 continue
             try:
                 function = eval(f"lambda: {text}", names)
                 function()
                 once = per_call(function, 1, 3, clock)
-                figures[text] = per_call(function, max(1, int(2000 / (once + 0.1))), 5, clock)
+                n = max(1, int(2000 / (once + 0.1)))
+                figures[text] = min(once, per_call(function, n, 5 if n > 1 else 2, clock))
             except (AttributeError, NotImplementedError, TypeError, RuntimeError, IndexError) as error:
                 print(f"{sys.argv[1]}: {text}: {type(error).__name__}: {str(error)[:100]}", file=sys.stderr)
     return figures
@@ -51,7 +53,7 @@ def main() -> int:
     known = [(family, text, theirs, ours, ours / theirs) for family, text, theirs, ours in rows if ours]
     if not known:
         raise SystemExit("no case was run on both sides")
-    print(f"2^18 elements, {side.describe()}, {date.today()}; Narthex's time over PyTorch's\n")
+    print(f"2^18 elements (small: 2^8, large: 2^24), {side.describe()}, {date.today()}; Narthex's time over PyTorch's\n")
     for family in dict.fromkeys(row[0] for row in known):
         ratios = [row[4] for row in known if row[0] == family]
         if ratios:

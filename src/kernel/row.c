@@ -70,7 +70,9 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
 #define REST_log_softmax_backward REST_softmax_backward
 #define RESULT_log_softmax_backward(f, a, b, e, top, rest) ((a) - nx_element_exp##f(b) * (rest))
 
-/* Rows that fit into a vector: as many as it holds, each in `width` lanes, the last of which may be filling. Lane i meets
+/* Elements of a short row: all that a vector of 64 bytes holds, where one instruction brings its lanes into any order. */
+enum { SHORT = NX_LANES < 16 ? 4 : 16 };
+/* Short rows: as many as a vector holds, each in `width` lanes, the last of which may be filling. Lane i meets
  * lane i ^ 8, 4, 2, 1 in turn, which adds up the elements in the order of the strands. */
 typedef float wide_float __attribute__((vector_size(64)));
 typedef double wide_double __attribute__((vector_size(64)));
@@ -167,8 +169,8 @@ enum { GROUP = 16 };
         const real *a = first, *b = second ? second : first;                                                 \
         if (n == 4) name##_short_##real(out, a, b, 4, 4, count * n);                                         \
         else if (n <= 4) name##_short_##real(out, a, b, (int)n, 4, count * n);                               \
-        else if (n <= 8) name##_short_##real(out, a, b, (int)n, 8, count * n);                               \
-        else if (n * sizeof(real) <= 64) name##_short_##real(out, a, b, (int)n, 16, count * n);              \
+        else if (n <= 8 && n <= SHORT) name##_short_##real(out, a, b, (int)n, 8, count * n);                 \
+        else if (n * sizeof(real) <= 64 && n <= SHORT) name##_short_##real(out, a, b, (int)n, 16, count * n);\
         else for (int64_t r = 0; r < count; r += GROUP)                                                      \
             name##_group_##real(out + r * n, a + r * n, b + r * n, n, count - r < GROUP ? count - r : GROUP);\
     }                                                                                                        \
