@@ -89,20 +89,29 @@ def _of_extension(name: str):
     return of_extension(name)
 
 
+def _tracing_state():
+    """What torch.jit._get_trace_graph records into, None outside of it."""
+    from sys import modules
+
+    recorders = getattr(modules.get("narthex.jit._trace"), "_tracing", None)
+    return recorders[-1] if recorders and hasattr(recorders[-1], "push_scope") else None
+
+
 _C._dynamo.eval_frame.__getattr__ = _of_frames
 _C.__getattr__, _C.__path__ = _of_extension, [f"{__path__[0]}/_extension"]
 _C._TensorMeta = type(Tensor)
 _C._are_functorch_transforms_active = lambda: False  # inside torch.func, tensors are tensors
-_C._get_tracing_state = lambda: None  # of TorchScript
+_C._get_tracing_state = _tracing_state
 _C._log_api_usage_once = lambda event: None  # what is used, nobody is told
 
 _SUBMODULES = (
     "__config__", "__future__", "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_inductor",
-    "_lazy", "_logging", "_ops", "_subclasses", "_tensor_str", "_utils", "accelerator", "amp", "ao", "autograd",
-    "backends", "bridge", "compiler", "cpu", "cuda", "distributed", "distributions", "export", "fft", "func",
-    "functional", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "model_file", "mps", "multiprocessing",
-    "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "return_types", "serialization", "signal",
-    "sparse", "special", "testing", "types", "utils", "version", "xpu",
+    "_lazy", "_logging", "_ops", "_prims", "_refs", "_subclasses", "_tensor_str", "_utils", "accelerator", "amp",
+    "ao", "autograd", "backends", "bridge", "compiler", "cpu", "cuda", "distributed", "distributions", "export",
+    "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "model_file",
+    "monitor", "mps", "mtia", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "package", "profiler",
+    "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special",
+    "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "DispatchKey": "_C",
@@ -151,7 +160,7 @@ for _name in (
     "row_indices_copy", "saddmm", "smm", "spmm", "sspaddmm", "values_copy",
 ):  # fmt: skip
     _LAZY[_name] = "sparse._functions"
-for _name in ("ScriptFunction", "ScriptModule"):
+for _name in ("FatalError", "JITException", "ScriptFunction", "ScriptModule", "fork", "wait"):
     _LAZY[_name] = "jit"
 for _name in ("pca_lowrank", "svd_lowrank"):
     _LAZY[_name] = "_lowrank"
@@ -180,8 +189,8 @@ for _name in ("embedding_bag", "embedding_renorm_"):
     _LAZY[_name] = "_bags"
 for _name in (
     "affine_grid_generator", "batch_norm_update_stats", "bilinear", "celu_", "chain_matmul", "conv_tbc", "ctc_loss",
-    "fill", "frobenius_norm", "get_device", "instance_norm", "is_inference", "native_batch_norm", "native_group_norm",
-    "_batch_norm_with_update", "_native_batch_norm_legit",
+    "fill", "frobenius_norm", "get_device", "instance_norm", "is_inference", "lu", "native_batch_norm",
+    "native_group_norm", "_batch_norm_with_update", "_native_batch_norm_legit",
     "norm_except_dim", "nuclear_norm", "range", "resize_as_", "rrelu", "rrelu_", "threshold_", "unsafe_chunk",
     "unsafe_split", "unsafe_split_with_sizes", "vander",
 ):  # fmt: skip
@@ -203,6 +212,20 @@ _LAZY["lobpcg"] = "_lobpcg"
 _LAZY["Tag"] = "_tags"
 for _name in ("dequantize", "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"):
     _LAZY[_name] = "_quantised"
+for _name in (
+    "AVG", "AggregationType", "SUM", "batch_norm_backward_elemt", "batch_norm_backward_reduce", "batch_norm_elemt",
+    "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts", "batch_norm_stats", "cudnn_affine_grid_generator",
+    "cudnn_batch_norm", "cudnn_convolution", "cudnn_convolution_add_relu", "cudnn_convolution_relu",
+    "cudnn_convolution_transpose", "cudnn_grid_sampler", "cudnn_is_acceptable", "int_repr", "is_vulkan_available",
+    "miopen_batch_norm", "miopen_convolution", "miopen_convolution_add_relu", "miopen_convolution_relu",
+    "miopen_convolution_transpose", "miopen_ctc_loss", "miopen_depthwise_convolution", "miopen_rnn",
+    "mkldnn_adaptive_avg_pool2d", "mkldnn_convolution", "mkldnn_linear_backward_weights", "mkldnn_max_pool2d",
+    "mkldnn_max_pool3d", "per_channel_affine", "per_channel_affine_float_qparams", "per_channel_symmetric",
+    "per_tensor_affine", "per_tensor_symmetric", "q_per_channel_axis", "q_per_channel_scales",
+    "q_per_channel_zero_points", "q_scale", "q_zero_point", "qscheme", "quantized_batch_norm", "quantized_max_pool1d",
+    "quantized_max_pool2d", "quantized_max_pool3d",
+):  # fmt: skip
+    _LAZY[_name] = "_other_backends"
 _LAZY["ThroughputBenchmark"] = "utils.throughput_benchmark"
 for _name in ("as_strided_", "from_file", "hash_tensor", "slice_inverse"):
     _LAZY[_name] = "_tensor_rest"

@@ -215,10 +215,26 @@ def _from(module: str, name: str):
     return method
 
 
+def _of_others(name: str):
+    def method(self, *args, **kwargs):
+        """Raises NotImplementedError: the CPU has no such kernel."""
+        from ._other_backends import refuse
+
+        refuse(name, self)
+
+    method.__name__ = name
+    return method
+
+
 for _name in ("to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_csc", "to_sparse_csr"):
     setattr(Methods, _name, _from("_make", _name))
 for _name in ("resize_as_sparse_", "smm", "sparse_mask", "sparse_resize_", "sparse_resize_and_clear_", "sspaddmm"):
     setattr(Methods, _name, _from("_functions", _name))
+for _name in (
+    "int_repr", "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale", "q_zero_point",
+    "qscheme", "record_stream", "to_padded_tensor",
+):  # fmt: skip
+    setattr(Methods, _name, _of_others(_name))
 for _name, _expected in _SPARSE.items():
     setattr(Methods, _name, _no_sparse(_name, _expected))
 

@@ -206,6 +206,22 @@ def norm_except_dim(v, pow=2, dim=0):
     return v.transpose(0, dim).reshape(v.shape[dim], -1).norm(pow, 1).view(shape)
 
 
+def lu(A, pivot=True, get_infos=False, out=None):  # noqa: N803  (PyTorch's name)
+    """Tensor.lu; deprecated, as in PyTorch."""
+    warnings.warn(
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in "
+        "a future PyTorch release.", stacklevel=2,
+    )  # fmt: skip
+    made = A.lu(pivot, get_infos)
+    if out is None:
+        return made
+    if len(out) != len(made):
+        raise TypeError(f"expected tuple of {len(made)} elements but got {len(out)}")
+    for place, value in zip(out, made):
+        place.resize_(value.shape).copy_(value)
+    return out
+
+
 def frobenius_norm(input, dim=None, keepdim=False):
     """The root of the sum of squares over one or two dimensions, or all."""
     dims = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)

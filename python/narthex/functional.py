@@ -237,15 +237,17 @@ def einsum(*args):
 
 
 shells_of_module(globals())
+_OF_TORCH = (
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "cartesian_prod", "cdist", "chain_matmul", "istft", "lu",
+    "pca_lowrank", "split", "stft", "svd_lowrank", "tensordot", "unique", "unique_consecutive", "unravel_index",
+)  # fmt: skip
+__all__ = [*_OF_TORCH, "broadcast_shapes", "broadcast_tensors", "einsum", "meshgrid", "norm"]
 
 
 def __getattr__(name: str):
     from . import _absent
 
-    if name in ("atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "cartesian_prod", "cdist", "chain_matmul",
-                "istft", "lu", "pca_lowrank", "split", "stft", "svd_lowrank", "tensordot", "unique",
-                "unique_consecutive",
-                "unravel_index"):  # fmt: skip
+    if name in _OF_TORCH:
         import narthex
 
         return getattr(narthex, name)

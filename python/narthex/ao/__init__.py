@@ -6,6 +6,6 @@ from .._absent import absent
 
 
 def __getattr__(name: str):
-    if name == "quantization":
-        return import_module(f"{__name__}.quantization")
+    if name in ("nn", "quantization"):
+        return import_module(f"{__name__}.{name}")
     raise absent("torch.ao", name)

@@ -13,6 +13,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_MODULES = ("attention", "common_types", "intrinsic", "qat", "quantizable", "quantized")
+
+
 def factory_kwargs(kwargs) -> dict:
     """Of a layer's keyword arguments those that making tensors takes: device, dtype, memory_format, and what stands in
     a dict `factory_kwargs` among them. Others raise TypeError."""
@@ -30,7 +33,7 @@ def factory_kwargs(kwargs) -> dict:
 
 
 def __getattr__(name: str):
-    if name in ("attention", "common_types"):
+    if name in _MODULES:
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
@@ -41,4 +44,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list:
-    return sorted({*globals(), *modules._LAZY, "attention", "common_types"})
+    return sorted({*globals(), *modules._LAZY, *_MODULES})

@@ -3,8 +3,9 @@
 from .._absent import absent
 
 _SUBMODULES = (
-    "_pytree", "_triton", "benchmark", "checkpoint", "collect_env", "cpp_extension", "data", "dlpack", "flop_counter",
-    "hooks", "model_zoo", "module_tracker", "tensorboard", "throughput_benchmark", "weak",
+    "_device", "_pytree", "_triton", "benchmark", "checkpoint", "collect_env", "cpp_extension", "data", "deterministic",
+    "dlpack", "flop_counter", "hooks", "mobile_optimizer", "model_zoo", "module_tracker", "tensorboard",
+    "throughput_benchmark", "weak",
 )  # fmt: skip
 
 

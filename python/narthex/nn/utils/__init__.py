@@ -12,7 +12,9 @@ __all__ = [
     "parameters_to_vector", "remove_spectral_norm", "remove_weight_norm", "rnn", "spectral_norm",
     "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
-_MODULES = ("fusion", "init", "memory_format", "parametrizations", "parametrize", "prune", "stateless")
+_MODULES = (
+    "_expanded_weights", "fusion", "init", "memory_format", "parametrizations", "parametrize", "prune", "stateless",
+)  # fmt: skip
 _LAZY = {
     "convert_conv2d_weight_memory_format": "memory_format", "convert_conv3d_weight_memory_format": "memory_format",
     "fuse_conv_bn_eval": "fusion", "fuse_conv_bn_weights": "fusion", "fuse_linear_bn_eval": "fusion",

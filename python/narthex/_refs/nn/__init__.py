@@ -1,0 +1,3 @@
+"""torch._refs.nn: has `functional`."""
+
+from . import functional as functional

@@ -1,0 +1,3 @@
+"""ExpandedWeight by the place where PyTorch defines it."""
+
+from . import ExpandedWeight as ExpandedWeight

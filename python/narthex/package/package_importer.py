@@ -1,0 +1,3 @@
+"""torch.package's names by the place where PyTorch defines them."""
+
+from . import PackageImporter as PackageImporter

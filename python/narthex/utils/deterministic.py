@@ -1,0 +1,3 @@
+"""torch.utils.deterministic: fill_uninitialized_memory is kept and changes nothing, since results are deterministic."""
+
+fill_uninitialized_memory = True
