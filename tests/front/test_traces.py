@@ -213,3 +213,54 @@ def test_what_cannot_be_saved() -> None:
         nt.jit.save(nn.Linear(2, 2), io.BytesIO())
     with pytest.raises(NotImplementedError, match="autocast"), nt.autocast("cpu"):
         nt.jit.trace(nn.Linear(2, 2), nt.ones(2, 2))
+
+
+def test_a_graph_to_read():
+    found = []
+    for m in (nt, torch):
+
+        class Net(m.nn.Module):
+            def __init__(self, m=m) -> None:
+                super().__init__()
+                self.conv, self.norm, self.linear = m.nn.Conv2d(3, 4, 3), m.nn.BatchNorm2d(4), m.nn.Linear(4, 2)
+
+            def forward(self, x, m=m):
+                y = m.relu(self.norm(self.conv(x))).mean((2, 3))
+                a, b = m.split(y, 2, 1)
+                z = m.einsum("ij,kj->ik", a, b) @ a
+                z[0, 1:] = 1.0
+                return self.linear(y) + m.cat([a, z], 1)[:, None, 0].sum(), y
+
+        def enter(module, inputs, m=m):
+            if state := m._C._get_tracing_state():
+                state.push_scope(type(module).__name__)
+
+        def leave(module, inputs, made, m=m):
+            if state := m._C._get_tracing_state():
+                state.pop_scope()
+
+        net = Net().eval()
+        for module in net.modules():
+            module.register_forward_pre_hook(enter)
+            module.register_forward_hook(leave)
+        graph, made = m.jit._get_trace_graph(net, m.ones(2, 3, 5, 5))
+        assert m._C._get_tracing_state() is None and isinstance(made, tuple) and len(list(graph.inputs())) >= 9
+        rows = []
+        for node in graph.nodes():
+            if not node.kind().startswith("aten::"):
+                continue
+            sizes = [value.type().sizes() if value.isCompleteTensor() else None for value in node.inputs()]
+            rows.append((node.kind(), node.scopeName(), sizes, node.outputsSize(), str(node.inputsSize())))
+        (convolution,) = graph.findAllNodes("aten::_convolution")
+        taken = list(convolution.inputs())
+        assert [value.toIValue() for value in taken[6:]][0] is False and len(taken) == 13
+        assert [value.toIValue() for value in taken[3].node().inputs()] == [1, 1] and taken[0].toIValue() is None
+        assert str(taken[0].type()) == "Tensor" and str(taken[3].type()) == "List[int]"
+        (whole,) = graph.findAllNodes("aten::einsum")
+        equation, operands, _ = whole.inputs()
+        assert equation.toIValue() == "ij,kj->ik" and operands.node().kind() == "prim::ListConstruct"
+        with pytest.raises(RuntimeError):
+            convolution.input()
+        assert "aten::linear" in str(graph)
+        found.append(rows)
+    assert found[0] == found[1]

@@ -51,9 +51,16 @@ def _marked(fn, mark: str):
     return fn
 
 
-def _get_trace_graph(f, args=(), kwargs=None, *unused, **settings):
-    """Raises: traces have no graph of PyTorch's kind; see torch.jit.trace."""
-    raise NotImplementedError("torch.jit._get_trace_graph: a trace has code (torch.jit.trace(...).code) and no graph")
+def _get_trace_graph(
+    f, args=(), kwargs=None, strict: bool = True, _force_outplace: bool = False, return_inputs: bool = False,
+    _return_inputs_states: bool = False,
+):  # fmt: skip
+    """(graph, outputs) of f(*args, **kwargs): the operators that it calls as nodes to read, see _graph.py. With
+    return_inputs the inputs, too."""
+    from ._graph import trace_graph
+
+    found = trace_graph(f, args, kwargs)
+    return (*found, args if type(args) is tuple else (args,)) if return_inputs else found
 
 
 def script_if_tracing(fn):
@@ -286,6 +293,13 @@ class Error(RuntimeError):
     """What a script raises."""
 
 
+JITException = Error
+
+
+class FatalError(Exception):
+    """What PyTorch raises of errors inside of itself."""
+
+
 class TracerWarning(Warning):
     """What is read from a tensor while it is traced stays as it is."""
 
@@ -360,4 +374,13 @@ class TopLevelTracedModule(TracedModule):
     """A module that was traced."""
 
 
-__getattr__ = getter("torch.jit")
+_absent = getter("torch.jit")
+
+
+def __getattr__(name: str):
+    if name == "_builtins":
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    return _absent(name)
+
