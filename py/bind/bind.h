@@ -42,6 +42,10 @@ static inline nx_tensor *nxpy_tensor_get(PyObject *o) { return ((nxpy_tensor *)o
 /* The Python object of `tensor`; takes the caller's reference. New reference; NULL with an exception. */
 PyObject *nxpy_tensor_take(nx_tensor *tensor);
 PyObject *nxpy_tensor_lend(nx_tensor *tensor); /* the same, lent: it stays as long as the tensor. NULL with an exception */
+bool nxpy_is_numpy_array(PyObject *o);
+/* A tensor over the memory of an array of numpy's, by numpy's C code alone. New reference; NULL with an exception: it is not
+ * writable, or of a dtype or strides that no tensor has. */
+PyObject *nxpy_tensor_over(PyObject *array);
 /* Values of the tag GRAPH: set by py/graphs. The value is lent by the object. */
 extern PyObject *(*nxpy_graph_value_object)(const nx_value *value);
 extern bool (*nxpy_graph_value_read)(PyObject *o, nx_value *out);

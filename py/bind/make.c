@@ -341,6 +341,17 @@ static PyObject *from_dlpack(PyObject *module, PyObject *from) {
     return result;
 }
 
+PyObject *nxpy_tensor_over(PyObject *array) {
+    PyObject *made = from_dlpack(NULL, array);
+    const nx_array *a = made ? nx_tensor_array(nxpy_tensor_get(made)) : NULL;
+    for (int d = 0; a && d < a->ndim; d++) {
+        if (a->strides[d] >= 0) continue;
+        Py_DECREF(made);
+        return PyErr_Format(PyExc_ValueError, "tensor: an array with a negative stride has no tensor over its memory");
+    }
+    return made;
+}
+
 /* The same shape, dtype and device without elements. */
 static PyObject *fake_like(PyObject *module, PyObject *like) {
     if (!nxpy_tensor_check(like))

@@ -85,7 +85,6 @@ nx_generator *nxpy_generator_get(PyObject *o);
 PyObject *nxpy_word_object(uint32_t tag, int value);
 int nxpy_size_fix_format(nx_tensor *x, int64_t format); /* fixes what nx_lies_in_format() reads; 0, or -1 with an exception */
 const char *nxpy_type_text(PyObject *o);              /* "Tensor", "int" ... as PyTorch's messages name it */
-bool nxpy_is_numpy_array(PyObject *o);
 PyObject *nxpy_from_numpy(PyObject *array); /* a tensor over its memory */
 /* Lent: the parts lie in the object. */
 static inline nx_value nxpy_complex_value(PyObject *o) { return nx_value_complex(&((PyComplexObject *)o)->cval.real); }

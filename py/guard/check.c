@@ -85,12 +85,19 @@ PyObject *nxpy_setting_tensor(double number) {
 static bool check_NUMBER(CHECK_ARGS) {
     PyObject *of = values[row->from], *other;
     if (!of || !PyFloat_CheckExact(of)) return false;
-    const double *number = nxpy_tensor_get(row->b)->a.data;
-    if (NX_UNLIKELY(memcmp(number, &PyFloat_AS_DOUBLE(of), sizeof *number) != 0)) { /* a run may still hold the one before */
-        if (!(other = nxpy_setting_tensor(PyFloat_AS_DOUBLE(of)))) return nxpy_forget_error(), false;
+    const double number = PyFloat_AS_DOUBLE(of);
+    if (NX_UNLIKELY(memcmp(nxpy_tensor_get(row->b)->a.data, &number, sizeof number) != 0)) { /* a run may still hold the one before */
+        if (!(other = nxpy_setting_tensor(number))) return nxpy_forget_error(), false;
         Py_SETREF(row->b, other);
     }
     return (values[row->slot] = row->b) != NULL;
+}
+static bool check_ARRAY(CHECK_ARGS) {
+    PyObject *of = values[row->from], *over = of && nxpy_is_numpy_array(of) ? nxpy_tensor_over(of) : NULL;
+    if (!over) return nxpy_forget_error(), false;
+    Py_SETREF(row->b, over); /* a run may still hold the one before */
+    values[row->slot] = over;
+    return true;
 }
 static bool check_GRAD(CHECK_ARGS) {
     PyObject *of = values[row->from];
@@ -181,6 +188,10 @@ static bool check_ELEMENT(CHECK_ARGS) {
 static bool check_GRADLESS(CHECK_ARGS) {
     PyObject *of = values[row->from];
     return of && nxpy_tensor_check(of) && !nx_tensor_get_grad(nxpy_tensor_get(of));
+}
+static bool check_OFFSET(CHECK_ARGS) {
+    PyObject *of = values[row->from];
+    return of && nxpy_tensor_check(of) && nxpy_tensor_get(of)->offset == row->n;
 }
 static bool check_VERSION(CHECK_ARGS) {
     PyObject *of = values[row->from];

@@ -84,7 +84,8 @@ void nxpy_guards_source(const nxpy_guards *guards, int slot, nx_text *text) {
         nx_text_add(text, "]");
         break;
     case NXPY_ROW_CELL: break; /* its cell goes by the variable's name */
-    case NXPY_ROW_NUMBER: break;
+    case NXPY_ROW_NUMBER:
+    case NXPY_ROW_ARRAY: break; /* what they stand for has the name */
     case NXPY_ROW_GRAD: nx_text_add(text, ".grad"); break;
     default: nx_text_add(text, "?");
     }
@@ -110,6 +111,7 @@ static void explain_unreadable(EXPLAIN_ARGS) {
 #define explain_CELL explain_unreadable
 #define explain_GRAD explain_unreadable
 #define explain_NUMBER explain_unreadable
+#define explain_ARRAY explain_unreadable
 static void explain_ABSENT(EXPLAIN_ARGS) {
     SUBJECT();
     nx_text_add(text, " is there now");
@@ -198,6 +200,10 @@ static void explain_GRADLESS(EXPLAIN_ARGS) {
     SUBJECT();
     nx_text_add(text, " has a gradient");
 }
+static void explain_OFFSET(EXPLAIN_ARGS) {
+    SUBJECT();
+    nx_text_add(text, " storage offset mismatch: expected %lld", (long long)row->n);
+}
 static void explain_VERSION(EXPLAIN_ARGS) {
     SUBJECT();
     nx_text_add(text, " was written in place since: its version is not %lld", (long long)row->n);
@@ -284,6 +290,7 @@ static void print_nothing(PRINT_ARGS) {}
 #define print_LOCAL print_nothing
 #define print_GRAD print_nothing
 #define print_NUMBER print_nothing
+#define print_ARRAY print_nothing
 #define print_ITEM print_nothing
 #define print_KEY print_nothing
 #define print_FIELD print_nothing
@@ -371,6 +378,10 @@ static void print_ELEMENT(PRINT_ARGS) {
 static void print_GRADLESS(PRINT_ARGS) {
     SUBJECT();
     nx_text_add(text, ".grad is None");
+}
+static void print_OFFSET(PRINT_ARGS) {
+    SUBJECT();
+    nx_text_add(text, ".storage_offset() == %lld", (long long)row->n);
 }
 static void print_VERSION(PRINT_ARGS) {
     SUBJECT();

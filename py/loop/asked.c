@@ -117,7 +117,7 @@ static PyObject *part_of(nxpy_trace *trace, PyObject *function, PyObject *given,
         *real = Py_NewRef(use);
         return PyTuple_Pack(2, Py_TYPE(use), use);
     }
-    if (numpy && nxpy__is_a(use, NXPY_KIND_ARRAY)) {
+    if (numpy && nxpy__is_a(use, NXPY_KIND_ARRAY) && nxpy__is_born(trace, use)) {
         PyObject *size = PyObject_GetAttrString(use, "nbytes"), *shape = PyObject_GetAttrString(use, "shape");
         PyObject *dtype = PyObject_GetAttrString(use, "dtype");
         bool small = size && PyLong_AsLongLong(size) <= MOST_BYTES && dtype && nxpy_constant_check(dtype);
@@ -210,8 +210,9 @@ PyObject *nxpy__array_operator(nxpy_loop *loop, const char *method, PyObject *x,
 
 PyObject *nxpy__from_numpy(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
-    PyObject *use = nxpy__use(trace, args[0]);
-    if (!use) return NULL;
+    PyObject *use = nxpy__use(trace, args[0]), *input;
+    int before = use ? nxpy__array_input(trace, use, &input) : -1;
+    if (before) return before < 0 ? NULL : Py_NewRef(input);
     if (!nxpy__is_a(use, NXPY_KIND_ARRAY)) {
         PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %s)", Py_TYPE(use)->tp_name);
         return nxpy__stop_error(trace), NULL;

@@ -257,14 +257,9 @@ int nxpy__special(nxpy_trace *trace, PyObject *object, const char *text, PyObjec
 /* How often its elements were written: before the trace, of an input or a view of one, guarded; and since it began. */
 static int of_version(nxpy_trace *trace, PyObject *object, PyObject **out) {
     const nx_tensor *fake = nx_tensor_whole(nxpy_tensor_get(object));
-    uint32_t before = 0;
-    for (int k = 0; fake->storage && k < trace->inputs.n; k++) {
-        const nxpy_note *note = &trace->notes.at[trace->inputs.at[k]];
-        if (nxpy_tensor_get(note->object)->storage != fake->storage) continue;
-        before = nx_tensor_version(nxpy_tensor_get(note->real));
-        if (nxpy__check(trace, NXPY_ROW_VERSION, note->slot, NULL, before) < 0) return -1;
-        break;
-    }
+    const nxpy_note *input = nxpy__input_of(trace, fake->storage);
+    uint32_t before = input ? nx_tensor_version(nxpy_tensor_get(input->real)) : 0;
+    if (input && nxpy__check(trace, NXPY_ROW_VERSION, input->slot, NULL, before) < 0) return -1;
     return give_new(trace, PyLong_FromUnsignedLong(before + nx_tensor_version(fake)), out);
 }
 
@@ -587,6 +582,18 @@ static int of_super(nxpy_trace *trace, PyObject *object, PyObject *name, PyObjec
 }
 
 /* Constants, born containers and such: their types are CPython's own. */
+/* What an array of numpy's that existed before has beside its elements: of the tensor over its memory, whose sizes may vary. */
+static int of_array(nxpy_trace *trace, PyObject *array, PyObject *name, PyObject *input, PyObject **out) {
+    bool shape = PyUnicode_CompareWithASCIIString(name, "shape") == 0, size = PyUnicode_CompareWithASCIIString(name, "size") == 0;
+    bool nbytes = PyUnicode_CompareWithASCIIString(name, "nbytes") == 0;
+    if (!shape && !size && !nbytes) return give_new(trace, PyObject_GetAttr(array, name), out);
+    if (!shape) return give_new(trace, size ? PyObject_CallMethod(input, "numel", NULL) : PyObject_GetAttr(input, name), out);
+    PyObject *sizes = PyObject_GetAttr(input, name);
+    int done = give_new(trace, sizes ? PySequence_Tuple(sizes) : NULL, out);
+    Py_XDECREF(sizes);
+    return done;
+}
+
 static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
     static const char *const of_iterators[] = {"gi_frame", "gi_code", NULL};
     static const char *const of_arrays[] = {"shape", "dtype", "ndim", "size", "itemsize", "nbytes", NULL};
@@ -604,6 +611,9 @@ static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool 
     bool lasts = nxpy_constant_check(object) || PyRange_Check(object) || PySlice_Check(object) || PyCode_Check(object) ||
                  nxpy__is_a(object, NXPY_KIND_UNION) || (function && is_one_of(name, of_functions)) ||
                  (nxpy__is_a(object, NXPY_KIND_ARRAY) && is_one_of(name, of_arrays));
+    PyObject *input = NULL;
+    if (data && lasts && nxpy__array_input(trace, object, &input) < 0) return -1;
+    if (input) return of_array(trace, object, name, input, out);
     if (data && lasts) { /* of what never changes */
         return give_new(trace, PyObject_GetAttr(object, name), out);
     }

@@ -112,6 +112,7 @@ nxpy_binary_fn *const nxpy__binary_fns[] = {
 int op_binary_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *x = USE(2), *y = x ? USE(1) : NULL;
+    if (y && nxpy_tensor_check(x) && nxpy__array_input(trace, y, &y) < 0) return -1;
     bool array = y && (nxpy__is_a(x, NXPY_KIND_ARRAY) || nxpy__is_a(y, NXPY_KIND_ARRAY)) && arg < NXPY_BINARY_INPLACE_ADD;
     if (array && !nxpy_tensor_check(x) && !nxpy_tensor_check(y)) {
         return nxpy__finish(loop, 2, nxpy__array_operator(loop, methods[arg][0], x, y));
@@ -289,6 +290,9 @@ int op_contains_op(nxpy_loop *loop, int arg) {
  * tensors become their fakes. New reference; NULL: stopped. */
 PyObject *nxpy__index(nxpy_trace *trace, PyObject *key) {
     if (nxpy_tensor_check(key)) return Py_XNewRef(nxpy__use(trace, key));
+    PyObject *input = NULL;
+    int before = nxpy__array_input(trace, key, &input);
+    if (before) return before < 0 ? NULL : Py_NewRef(input);
     if (is_plain(key)) return Py_NewRef(key);
     const PySliceObject *slice = (PySliceObject *)key;
     if (PySlice_Check(key) && is_plain(slice->start) && is_plain(slice->stop) && is_plain(slice->step)) {
@@ -342,7 +346,9 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
     of = nxpy__behind(trace, of);
     bool plain_key = nxpy_constant_check(key) || PySlice_Check(key);
     if ((nxpy_constant_check(of) || PyRange_Check(of)) && plain_key) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
-    bool array = nxpy__is_a(of, NXPY_KIND_ARRAY) && nxpy_constant_check(key);
+    bool array = nxpy__is_a(of, NXPY_KIND_ARRAY);
+    bool known = array && nxpy__is_born(trace, of) && nxpy_constant_check(key);
+    if (array && !known) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "numpy.ndarray[...]");
     if (array) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
     if (nxpy__is_fake(trace, of)) {
         static const char *const names[] = {"__getitem__"};

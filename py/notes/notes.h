@@ -347,7 +347,7 @@ typedef enum nxpy_kind_code {
 #undef NXPY_KIND_ROW
     NXPY_N_KINDS
 } nxpy_kind_code;
-enum { NXPY_GUARD_NEVER, NXPY_GUARD_TYPE, NXPY_GUARD_VERY, NXPY_GUARD_PARTS };
+enum { NXPY_GUARD_NEVER, NXPY_GUARD_TYPE, NXPY_GUARD_VERY, NXPY_GUARD_PARTS, NXPY_GUARD_MEMORY };
 enum { NXPY_HOLDS_NONE, NXPY_HOLDS_ITEMS, NXPY_HOLDS_PAIRS, NXPY_HOLDS_MEMBERS };
 enum { NXPY_BY_NEVER, NXPY_BY_OWN, NXPY_BY_BORN, NXPY_BY_METHODS, NXPY_BY_PARTS };
 typedef struct nxpy_kind { uint8_t code, guard, holds, walked, operators, compared, shown; bool made; } nxpy_kind; /* see kinds.def */
@@ -401,6 +401,10 @@ int nxpy__write_cell(nxpy_trace *trace, PyObject *cell, PyObject *value);
 /* A float of a dict that existed before, lent; if an earlier trace found another number there, as a tensor that is an input: no
  * guard holds it to its value. 1: it is read as anything else. 0 or -1. */
 int nxpy__number_input(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out);
+/* The input whose fake has this storage, lent until a note is added; NULL: the trace made it. */
+const nxpy_note *nxpy__input_of(const nxpy_trace *trace, const nx_storage *storage);
+/* What stands for the tensor over an array of numpy's that existed before: an input, lent. 1: *out; 0: it is no such array; -1. */
+int nxpy__array_input(nxpy_trace *trace, PyObject *array, PyObject **out);
 /* Whether a constant of a dict, under another key than `but`, was another one in an earlier trace. */
 int nxpy__settings_vary(nxpy_trace *trace, PyObject *dict, PyObject *but);
 /* .grad of what stands for an input: a new reference to what stands for it, or None; and another one (value NULL: None). 0 or -1. */

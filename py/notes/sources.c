@@ -197,6 +197,29 @@ int nxpy__number_input(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObjec
     return *out ? 0 : -1;
 }
 
+/* ---- arrays of numpy's ---- */
+int nxpy__array_input(nxpy_trace *trace, PyObject *array, PyObject **out) {
+    const nxpy_note *note = nxpy__is_a(array, NXPY_KIND_ARRAY) ? nxpy__note_find(trace, array) : NULL;
+    if (!note || (note->kind != NXPY_NOTE_SOURCE && note->kind != NXPY_NOTE_FIXED)) return 0;
+    const nxpy_guards *guards = &trace->segment->guards;
+    int slot = nxpy__slot_of(trace, array);
+    if (slot < 0) return -1;
+    for (int k = slot; k < guards->rows.n; k++) { /* made before */
+        const nxpy_row *made = &guards->rows.at[k];
+        if (made->code == NXPY_ROW_ARRAY && made->from == slot) return (*out = nxpy__use(trace, made->b)) ? 1 : -1;
+    }
+    PyObject *tensor = nxpy_tensor_over(array);
+    if (!tensor) {
+        PyErr_Clear();
+        return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "an array of numpy's that has no tensor over its memory");
+    }
+    int row = add_row(trace, (nxpy_row){.code = NXPY_ROW_ARRAY, .present = true, .from = slot, .b = tensor});
+    const nxpy_note *made = row < 0 ? NULL : nxpy__note_add(trace, tensor, NXPY_NOTE_SOURCE, guards->rows.at[row].slot);
+    *out = made ? nxpy__use(trace, tensor) : NULL;
+    Py_DECREF(tensor); /* the row has it */
+    return *out ? 1 : -1;
+}
+
 int nxpy__settings_vary(nxpy_trace *trace, PyObject *dict, PyObject *but) {
     const nxpy_note *note = nxpy__note_find(trace, dict);
     PyObject *key, *value;
@@ -374,6 +397,14 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
     return object;
 }
 
+const nxpy_note *nxpy__input_of(const nxpy_trace *trace, const nx_storage *storage) {
+    for (int k = 0; storage && k < trace->inputs.n; k++) {
+        const nxpy_note *note = &trace->notes.at[trace->inputs.at[k]];
+        if (nxpy_tensor_get(note->object)->storage == storage) return note;
+    }
+    return NULL;
+}
+
 /* ---- using -------------------------------------------------------------------------------------------------------------- */
 /* Whether an earlier trace from here found another object at this place: a lambda, a bound method, a partial that is made
  * anew for each call. */
@@ -455,6 +486,7 @@ static int touch(nxpy_trace *trace, PyObject *object, int slot) {
     if (guard == NXPY_GUARD_NEVER) { /* iterators, files, super: new or changed at each call */
         return nxpy__stop(trace, PyCallable_Check(object) ? NXPY_BREAK_FUNCTION : NXPY_BREAK_UNKNOWN, "%.200s", type->tp_name);
     }
+    if (guard == NXPY_GUARD_MEMORY) return nxpy__array_input(trace, object, &(PyObject *){NULL}) < 0 ? -1 : 0;
     bool parts = guard == NXPY_GUARD_PARTS && is_made_anew(trace, object, slot);
     if (guard == NXPY_GUARD_TYPE || parts) {
         if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)type, 0) < 0) return -1;

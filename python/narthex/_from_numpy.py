@@ -120,6 +120,11 @@ def tensor_in_graph(data, *, dtype=None, device=None, pin_memory=False) -> Tenso
     return _stacked(data, dtype, _C.get_default_device() if device is None else device)
 
 
+def array_in_graph(data, *, dtype=None, device=None, pin_memory=False) -> Tensor:
+    """torch.tensor of an array of numpy, over whose memory `data` is."""
+    return data.clone().to(device=_C.get_default_device() if device is None else device, dtype=dtype)
+
+
 def as_tensor(data, dtype=None, device=None) -> Tensor:
     """`data` as a tensor: itself, or over the memory of an array, where dtype and device allow it; else a copy."""
     if type(data).__module__ == "numpy" and hasattr(data, "__array__"):

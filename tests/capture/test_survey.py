@@ -25,7 +25,6 @@ ENDS = {
     "nn.Linear made inside": THERE + "parameters that the graph makes",
     "copy.deepcopy(module)": THERE + "parameters that the graph makes",
     "x.resize_": THERE + "writes into .data",
-    "x.stride() / storage_offset": THERE + "where an input begins in its storage",
     "x.numpy()": THERE + "arrays that show a tensor",
     "dir(obj)": THERE + "all names of an object",
     "nested class def": THERE + "classes that are made inside",
