@@ -53,7 +53,8 @@ def main() -> int:
     known = [(family, text, theirs, ours, ours / theirs) for family, text, theirs, ours in rows if ours]
     if not known:
         raise SystemExit("no case was run on both sides")
-    print(f"2^18 elements (small: 2^8, large: 2^24), {side.describe()}, {date.today()}; Narthex's time over PyTorch's\n")
+    print(f"2^18 elements (small: 2^8, large: 2^24), {side.describe()}, {date.today()}")
+    print("Narthex's time over PyTorch's\n")
     for family in dict.fromkeys(row[0] for row in known):
         ratios = [row[4] for row in known if row[0] == family]
         if ratios:
