@@ -13,19 +13,21 @@ nx_status nx__size_mode(const char *op, const nx_value *norm, bool forward, int6
     return NX_OK;
 }
 
+static bool is_given(const nx_value *list) { return list->tag == NX_TAG_INTS || list->tag == NX_TAG_INT; }
 static int count(const nx_value *list) { return list->tag == NX_TAG_INTS ? list->n : list->tag == NX_TAG_INT; }
 static int64_t number(const nx_value *list, int k) { return list->tag == NX_TAG_INTS ? list->ints[k] : list->i; }
 
 nx_status nx__size_axes(const char *op, const nx_array *self, nx_value s, nx_value dim, int64_t *out, int *n) {
     bool seen[NX_MAX_DIMS] = {false};
     int n_s = count(&s), n_dim = count(&dim);
+    bool has_s = is_given(&s), has_dim = is_given(&dim);
     if (self->ndim == 0 && n_dim > 0)
         return nx_fail(NX_INDEX, "%s: Dimension specified as %lld but tensor has no dimensions", op, (long long)number(&dim, 0));
     if (n_dim > 0 && n_s > 0 && n_s != n_dim)
         return nx_fail(NX_RUNTIME, "%s: When given, dim and shape arguments must have the same length", op);
-    if (n_dim == 0 && n_s > self->ndim)
+    if (!has_dim && n_s > self->ndim)
         return nx_fail(NX_RUNTIME, "%s: Got shape with %d values but input tensor only has %d dimensions.", op, n_s, self->ndim);
-    *n = n_dim > 0 ? n_dim : n_s > 0 ? n_s : self->ndim;
+    *n = has_dim ? n_dim : has_s ? n_s : self->ndim;
     for (int k = 0; k < *n; k++) {
         int axis = self->ndim - *n + k;
         if (n_dim > 0) NX_TRY(nx_wrap_dim(op, number(&dim, k), self->ndim, &axis));

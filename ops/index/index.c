@@ -19,10 +19,12 @@ nx_status nx__packed_new(const nx_array *from, nx_dtype dtype, void *out) {
     return NX_OK;
 }
 
-static nx_status check_range(const nx_run *run, const int64_t *at, int64_t n, int64_t rows) {
+/* Where the table has no elements, it is another exception, as PyTorch's. */
+static nx_status check_range(const nx_run *run, const int64_t *at, int64_t n, const nx_array *weight) {
+    int64_t rows = weight->sizes[0];
     for (int64_t i = 0; i < n; i++) {
         if (at[i] >= 0 && at[i] < rows) continue;
-        return nx_fail(NX_INDEX, "%s: index out of range in self: index %lld, but there are %lld rows",
+        return nx_fail(weight->numel ? NX_INDEX : NX_RUNTIME, "%s: index out of range in self: index %lld, but there are %lld rows",
                        nx_op_name(run->op), (long long)at[i], (long long)rows);
     }
     return NX_OK;
@@ -47,7 +49,7 @@ static nx_status copy_rows(void *arg, int64_t begin, int64_t end) {
 nx_status nx__embedding_rows(nx_run *run, nx_array *out, const nx_array *weight, const nx_array *indices) {
     int64_t n = indices->numel, *at;
     NX_TRY(nx__packed_new(indices, NX_I64, &at));
-    nx_status status = check_range(run, at, n, weight->sizes[0]);
+    nx_status status = check_range(run, at, n, weight);
     int64_t cost = 2 * weight->sizes[1] * (int64_t)nx_dtype_bytes((nx_dtype)weight->dtype);
     if (status == NX_OK) status = nx_parallel(n, nx_grain(cost), copy_rows, &(lookup){out, weight, at});
     nx_room_free(at);
@@ -124,7 +126,7 @@ nx_status nx__embedding_add_rows(nx_run *run, nx_array *out, const nx_array *gra
     nx_status status = nx__packed_new(indices, NX_I64, &at);
     if (status == NX_OK && !grad_output->contiguous) status = nx__packed_new(grad_output, dtype, &packed);
     const char *rows = packed ? packed : grad_output->data;
-    if (status == NX_OK) status = check_range(run, at, n, out->sizes[0]);
+    if (status == NX_OK) status = check_range(run, at, n, out);
     if (status == NX_OK && out->numel) {
         int64_t all = 3 * (n + out->sizes[0]) * out->sizes[1] * (int64_t)nx_dtype_bytes(dtype);
         adding_rows w = {out, rows, at, n, padding_idx, scale_grad_by_freq};

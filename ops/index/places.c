@@ -315,13 +315,27 @@ static nx_status find_runs(const nx_array *index, int64_t limit, int64_t bytes, 
     return NX_OK;
 }
 
+/* Of parts without elements: no place is looked at later. */
+static nx_status check_parts(const nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, int64_t limit) {
+    int64_t *at, k = 0;
+    if (index->numel == 0) return NX_OK;
+    NX_TRY(nx__packed_new(index, NX_I64, &at));
+    while (k < index->numel && at[k] >= 0 && at[k] < limit) k++;
+    int64_t wrong = at[k < index->numel ? k : 0];
+    nx_room_free(at);
+    if (k == index->numel) return NX_OK;
+    return nx_fail(self->ndim < 2 ? NX_INDEX : NX_RUNTIME, "%s: index out of range in self: index %lld, but dimension %d has size %lld",
+                   nx_op_name(run->op), (long long)wrong, (int)dim, (long long)limit);
+}
+
 nx_status nx__index_parts(nx_run *run, const nx_array *self, int64_t dim, const nx_array *index, nx_array *out) {
     int64_t dims[2 * NX_MAX_DIMS], bytes = (int64_t)nx_dtype_bytes(out->dtype);
     nx_array along;
     run_of_parts *runs = NULL;
     picked w = {self, out, .n = index->numel, .limit = self->ndim ? self->sizes[dim] : 1};
     for (int d = (int)dim + 1; d < self->ndim; d++) bytes *= self->sizes[d];
-    if (self->contiguous && out->contiguous && out->numel) NX_TRY(find_runs(index, w.limit, bytes, &runs, &w.n_runs));
+    if (out->numel == 0 || w.limit == 0) return check_parts(run, self, dim, index, w.limit);
+    if (self->contiguous && out->contiguous) NX_TRY(find_runs(index, w.limit, bytes, &runs, &w.n_runs));
     if (runs) {
         int64_t n = out->numel * (int64_t)nx_dtype_bytes(out->dtype) / bytes / w.n * w.n_runs; /* of all parts before dim */
         w.runs = runs;

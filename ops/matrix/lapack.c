@@ -246,6 +246,12 @@ nx_status nx__lapack_cholesky_solve(nx_run *run, const nx_array *self, const nx_
                                             .cost = 2 * rows_of(self) * rows_of(self) * columns_of(self)});
 }
 
+nx_status nx__lapack_cholesky_inverse(nx_run *run, const nx_array *self, bool upper, nx_array *out) {
+    return nx__matrices_run(&(nx__matrices){FUNCTIONS(cholesky_inverse), .n_in = 1, .n = 2, .operand = {{self, 2}, {out, 2}},
+                                            .cost = cube(self), .op = "cholesky_inverse", .check = "cholesky_inverse",
+                                            .flag = {upper}});
+}
+
 nx_status nx__lapack_pinv(nx_run *run, const nx_array *self, const nx_array *atol, const nx_array *rtol, bool hermitian,
                           nx_array *out) {
     size_t rows = (size_t)rows_of(self), columns = (size_t)columns_of(self), least = rows < columns ? rows : columns;

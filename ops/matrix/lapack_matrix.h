@@ -122,6 +122,16 @@ static nx_status OF(cholesky_solve)(const nx__matrices *all, nx__matrix *m, void
     return NX_OK;
 }
 
+/* The inverse of the A of which L, or U with flag 0, is the factor. */
+static nx_status OF(cholesky_inverse)(const nx__matrices *all, nx__matrix *m, void *room, int64_t nth) {
+    nx__matrix *l = &m[0], *x = &m[1], of_solve[] = {*l, *x, *x};
+    for (int k = 0; k < l->rows; k++) {
+        if (((const number *)l->at)[k * ((size_t)l->rows + 1)] == 0) return tell(all, NULL, k + 1, nth, ZERO_ON_DIAGONAL);
+    }
+    OF(set_identity)(x);
+    return OF(cholesky_solve)(all, of_solve, room, nth);
+}
+
 /* a, tau of A. */
 static nx_status OF(geqrf)(const nx__matrices *all, nx__matrix *m, void *room, int64_t nth) {
     nx__matrix *a = &m[1];

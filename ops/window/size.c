@@ -165,7 +165,7 @@ nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_a
     if (!transposed) NX_TRY(check_reach(op, input, weight, (space){padding, n_padding}, (space){dilation, n_dilation}));
     NX_TRY(check_places(op, input, weight));
     out[0] = input->sizes[0];
-    out[1] = transposed ? weight->sizes[1] * groups : weight->sizes[0];
+    out[1] = transposed ? weight->sizes[1] * groups : input->sizes[1] == 0 ? 0 : weight->sizes[0]; /* as PyTorch's */
     for (int k = 0; k < dims; k++) {
         int64_t s = nx__space_at(stride, n_stride, k), p = nx__space_at(padding, n_padding, k), d = nx__space_at(dilation, n_dilation, k);
         int64_t more = nx__space_at(output_padding, n_output_padding, k), reach = reach_of(weight->sizes[k + 2], d);

@@ -76,7 +76,7 @@ extern int (*nxpy_visit_owned)(const nx_grad_node *node, const nx_grad_hook *hoo
 
 extern PyTypeObject nxpy_device_type, nxpy_size_type, nxpy_word_type; /* word: layouts and memory formats */
 
-extern PyObject *nxpy_fake_error;         /* narthex._C.FakeTensorError, a RuntimeError: a fake was asked for its elements */
+extern PyObject *nxpy_fake_error;         /* narthex._C.FakeTensorError, a NotImplementedError: a fake was asked for its elements */
 extern PyObject *nxpy_linalg_error;       /* narthex._C._LinAlgError, a RuntimeError: torch.linalg.LinAlgError */
 
 /* ---- small values -------------------------------------------------------------------------------------------------- */

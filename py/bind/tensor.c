@@ -322,7 +322,7 @@ PyObject *nxpy_fake_error, *nxpy_linalg_error;
 
 int nxpy_add_tensor(PyObject *module) {
     nxpy_fake_error = PyErr_NewExceptionWithDoc("narthex._C.FakeTensorError", "The elements of a tensor that has none.",
-                                                PyExc_RuntimeError, NULL);
+                                                PyExc_NotImplementedError, NULL);
     if (nxpy_fake_error == NULL || PyModule_AddObjectRef(module, "FakeTensorError", nxpy_fake_error) < 0)
         return -1;
     nxpy_linalg_error = PyErr_NewExceptionWithDoc("torch._C._LinAlgError", "A matrix has not what an operator needs.",

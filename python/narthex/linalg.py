@@ -170,8 +170,7 @@ def vander(x, N: int | None = None):
     """The powers 0 to N-1 of the elements, along a new last dimension."""
     x = x.unsqueeze(-1) if x.ndim == 0 else x
     count = x.shape[-1] if N is None else N
-    if count <= 1 and N is not None and N <= 1:
-        _check("vander", N > 1, f"N must be greater than 1. Got {N}")
+    _check("vander", count > 1, f"N must be greater than 1. Got {count}")
     if not x.dtype.is_floating_point and not x.dtype.is_complex:
         x = x.to(_C.int64)
     column = x.unsqueeze(-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import narthex
+
 from bench.cases import cases, operands
 
 

@@ -54,6 +54,20 @@ def test_any_form(seed: int) -> None:
         close(mine.grad, other.grad)
 
 
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_no_channels(dims: int) -> None:
+    """The result has none either, whatever the weight says; weight and bias have gradients."""
+    theirs = [torch.ones(size, requires_grad=True) for size in ((1, 0, *[4] * dims), (2, 0, *[2] * dims), (2,))]
+    ours = [leaf(t.detach()) for t in theirs]
+    name = f"conv{dims}d"
+    wanted, got = getattr(torch, name)(*theirs), getattr(nt, name)(*ours)
+    assert got.shape == wanted.shape == (1, 0, *[3] * dims)
+    wanted.sum().backward()
+    got.sum().backward()
+    for mine, other in zip(ours, theirs):
+        close(mine.grad, other.grad)
+
+
 @pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (5, 5), (7, 7), (1, 9), (4, 2), (33, 1), (1, 33)])
 def test_a_channel_alone(kernel: tuple[int, int]) -> None:
     """Depthwise convolutions of few and many columns; channels that end where the tensor does; infinities and NaN of

@@ -1,5 +1,6 @@
 """Functions that modules are made of. The names that are here are the ones whose operators are there."""
 
+import math
 import warnings
 
 from .. import _C
@@ -231,8 +232,18 @@ def rms_norm(input, normalized_shape, weight=None, eps: float | None = None):
     return _C.rms_norm(input, normalized_shape, weight, eps)
 
 
+def _check_groups(input, num_groups: int) -> None:
+    if input.dim() < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
+    sizes = [input.size(0) * input.size(1) // num_groups, num_groups, *input.shape[2:]]
+    if sizes[0] * math.prod(sizes[2:]) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {sizes}")
+
+
 def group_norm(input, num_groups: int, weight=None, bias=None, eps: float = 1e-5):
     """Mean 0 and variance 1 in each group of channels, then `weight` and `bias` of each channel."""
+    if input.numel() < 2 * num_groups or num_groups == 0:
+        _check_groups(input, num_groups)
     return _C.group_norm(input, num_groups, weight, bias, eps)
 
 
