@@ -138,5 +138,10 @@ def test_operators_are_counted(record_property):
         f"Of {len(entries)} entries {expressions} are an expression of an element, a fold or a view, {composed} are "
         f"made of other operators, and {kernels} name kernels: {len(functions)} C functions"
     )
+    share = (
+        f"That is {100 * kernels / len(entries):.1f} % of the entries, with "
+        f"{100 * len(functions) / len(entries):.1f} functions to a hundred"
+    )
     record_property("kernels", said)
     assert said in text, said
+    assert share in text, share
