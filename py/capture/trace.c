@@ -87,6 +87,7 @@ static void trace_free(nxpy_trace *trace) {
     for (int k = 0; k < trace->told.n; k++) nxpy__told_drop(&trace->told.at[k]);
     nx_vec_free(&trace->told);
     nx_vec_free(&trace->inputs);
+    nx_vec_free(&trace->leaves);
     nx_vec_free(&trace->opened);
     Py_XDECREF(trace->raised);
     Py_XDECREF(trace->traceback);

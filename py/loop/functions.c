@@ -60,7 +60,7 @@ PyObject *nxpy__special_autograd_takes(ARGS) {
         if (object == gradient || !nxpy__is_fake(trace, object)) continue;
         nx_tensor *other = nxpy_tensor_get(object);
         bool same_value = nx_tracer_find(&trace->tracer, other, &of_other) && nx_value_equal(&of_other, &value);
-        bool taken = trace->notes.at[k].is_input && nx_tensor_get_grad(other) == own;
+        bool taken = trace->notes.at[k].knows_grad && nx_tensor_get_grad(other) == own;
         takes = other->storage != own->storage && !same_value && !taken;
     }
     return PyBool_FromLong(takes);
@@ -147,9 +147,8 @@ PyObject *nxpy__special_requires_grad(ARGS) {
                nx_is_differentiable((nx_dtype)nxpy_tensor_get(tensor)->a.dtype);
     if (own && nx_tensor_whole(nxpy_tensor_get(tensor))->base == NULL) {
         nx_status status = nx_tensor_set_requires_grad(nx_tensor_whole(nxpy_tensor_get(tensor)), true);
-        if (!trace->makes_leaves) trace->leaf_at = trace->root_loop->in.start;
-        trace->makes_leaves = true;
-        return status == NX_OK ? Py_NewRef(tensor) : ended(trace, nxpy_raise(status));
+        if (status != NX_OK) return ended(trace, nxpy_raise(status));
+        return nxpy__note_leaf(trace, tensor) < 0 ? NULL : Py_NewRef(tensor);
     }
     nxpy__stop(trace, NXPY_BREAK_METHOD, "requires_grad_, which makes a leaf");
     return NULL;

@@ -124,7 +124,7 @@ int nxpy__grad_of(nxpy_trace *trace, PyObject *fake, PyObject **out) {
     nxpy_note *note = nxpy__note_find(trace, fake);
     nx_tensor *own = nx_tensor_whole(nxpy_tensor_get(fake)), *grad;
     *out = NULL;
-    if (!note || !note->is_input) return nxpy__stop(trace, NXPY_BREAK_METHOD, "Tensor.grad");
+    if (!note || !(note->is_input || note->knows_grad)) return nxpy__stop(trace, NXPY_BREAK_METHOD, "Tensor.grad");
     if (!note->knows_grad && !(grad = nx_tensor_get_grad(nxpy_tensor_get(note->real)))) {
         if (nxpy__check(trace, NXPY_ROW_GRADLESS, note->slot, NULL, 0) < 0) return -1;
     } else if (!note->knows_grad) {
@@ -140,13 +140,14 @@ int nxpy__grad_of(nxpy_trace *trace, PyObject *fake, PyObject **out) {
 }
 
 int nxpy__write_grad(nxpy_trace *trace, PyObject *fake, PyObject *value) {
-    const nxpy_note *note = nxpy__note_find(trace, fake);
     PyObject *use = value ? nxpy__use(trace, value) : Py_None;
+    nxpy_note *note = use ? nxpy__note_find(trace, fake) : NULL;
     if (!use) return -1;
-    if (!note || !nxpy__note_find(trace, fake)->is_input || trace->region) return nxpy__stop(trace, NXPY_BREAK_STORE, "Tensor.grad");
+    bool own_leaf = note && !note->is_input && note->knows_grad;
+    if (!note || !(note->is_input || own_leaf) || trace->region) return nxpy__stop(trace, NXPY_BREAK_STORE, "Tensor.grad");
     if (PyObject_SetAttrString(fake, "grad", use) < 0) return nxpy__stop_error(trace); /* with its checks */
-    nxpy__note_find(trace, fake)->knows_grad = true;
-    if (find(trace, fake, NULL)) return 0;
+    note->knows_grad = true;
+    if (own_leaf || find(trace, fake, NULL)) return 0;
     return record(trace, (nxpy_effect){.kind = NXPY_EFFECT_GRAD, .holder = fake, .place = fake});
 }
 

@@ -4,7 +4,8 @@
  * holds the operators of the formulas; those that are differentiated again are as any others.
  * What must hold: a formula reads what operators saved, also inside of composed ones, so the trace is one that records these by
  * their parts (nx_tracer.flat), which it is from its beginning: the first call ends the try, and the next one is flat. Sizes are
- * numbers there. A leaf of the trace's own is none in the graph: a result whose history ends in such ones alone cannot live on.
+ * numbers there. A leaf of the trace's own is none in the graph: its gradient is a value of the trace, and a result whose history
+ * ends in such ones alone cannot live on.
  * Next: specials of py/loop/functions.c. */
 #include "notes/notes.h"
 
@@ -34,15 +35,26 @@ int nxpy__want_flat(nxpy_trace *trace, const char *what) {
     return -1;
 }
 
-static nx_status mark_inputs(nxpy_trace *trace, nx_map *inputs) {
+int nxpy__note_leaf(nxpy_trace *trace, PyObject *fake) {
+    nxpy_note *note = nxpy__note_find(trace, fake);
+    int number = (int)(note - trace->notes.at);
+    note->knows_grad = true;
+    if (trace->leaves.n == 0) trace->leaf_at = trace->root_at;
+    nx_status status = nx_vec_push(&trace->leaves, number);
+    if (status != NX_OK) nxpy_raise(status);
+    return status == NX_OK ? 0 : nxpy__stop_error(trace);
+}
+
+/* Where the histories of these fakes begin: node -> fake. */
+static nx_status mark(nxpy_trace *trace, const int *numbers, int n, nx_map *begins) {
     nx_status status = NX_OK;
-    for (int k = 0; k < trace->inputs.n && status == NX_OK; k++) {
-        const nxpy_note *note = &trace->notes.at[trace->inputs.at[k]];
-        nx_tensor *fake = nxpy_tensor_get(note->fake ? note->fake : note->object);
+    for (int k = 0; k < n && status == NX_OK; k++) {
+        const nxpy_note *note = &trace->notes.at[numbers[k]];
+        nx_tensor *fake = nx_tensor_whole(nxpy_tensor_get(note->fake ? note->fake : note->object));
         nx_edge edge = {NULL, 0};
         if (!nx_tensor_requires_grad(fake)) continue;
         status = nx_grad_edge(fake, &edge);
-        if (status == NX_OK && edge.node) status = nx_map_set(inputs, edge.node, fake);
+        if (status == NX_OK && edge.node) status = nx_map_set(begins, edge.node, fake);
         nx_grad_node_unref(edge.node); /* the fake holds it */
     }
     return status;
@@ -56,9 +68,11 @@ static bool is_leaf(const nx_grad_node *node) { return strcmp(nx_grad_node_name(
 
 /* What a walk through a history looks for. */
 typedef struct search {
-    nx_map inputs;              /* where the inputs of the trace begin -> their fakes */
-    nx_map met;                 /* fakes of the inputs that were met */
-    bool own_leaf, over;        /* met: a leaf that is none of them; what a backward has used up */
+    bool is_marked;
+    nx_map inputs, leaves;      /* where the inputs and the leaves of the trace's own begin -> their fakes */
+    nx_map met;                 /* fakes of both that were met */
+    bool any_input;             /* met */
+    bool unknown_leaf, over;    /* met: a leaf that is none of them; what a backward has used up */
     bool written;               /* met: a write, whose formula may read what is gone */
     int n_older;                /* of the inputs: those that have a history of their own, */
     const nx_tensor *older;     /* and the last one */
@@ -71,10 +85,11 @@ static nx_status walk(nx_grad_node *from, search *s) {
     while (status == NX_OK && stack.n > 0) {
         nx_grad_node *node = stack.at[--stack.n];
         if (nx_map_get(&seen, node)) continue;
-        const nx_tensor *input = nx_map_get(&s->inputs, node);
+        const nx_tensor *input = nx_map_get(&s->inputs, node), *own = nx_map_get(&s->leaves, node), *begin = input ? input : own;
         s->over |= node->released;
-        s->own_leaf |= !input && is_leaf(node);
-        if (input) status = nx_map_set(&s->met, input, (void *)input);
+        s->any_input |= input != NULL;
+        s->unknown_leaf |= !begin && is_leaf(node);
+        if (begin) status = nx_map_set(&s->met, begin, (void *)begin);
         if (input && nx_grad_is_stand_in(input)) s->older = input, s->n_older++;
         s->written |= is_write(node);
         if (status == NX_OK) status = nx_map_set(&seen, node, node);
@@ -89,7 +104,9 @@ static nx_status walk(nx_grad_node *from, search *s) {
 static nx_status search_from(nxpy_trace *trace, nx_tensor *tensor, search *s) {
     nx_edge edge = {NULL, 0};
     if (!nx_tensor_requires_grad(tensor)) return NX_OK;
-    nx_status status = s->inputs.n ? NX_OK : mark_inputs(trace, &s->inputs);
+    nx_status status = s->is_marked ? NX_OK : mark(trace, trace->inputs.at, trace->inputs.n, &s->inputs);
+    if (status == NX_OK && !s->is_marked) status = mark(trace, trace->leaves.at, trace->leaves.n, &s->leaves);
+    s->is_marked = true;
     if (status == NX_OK) status = nx_grad_edge(tensor, &edge);
     if (status == NX_OK && edge.node) status = walk(edge.node, s);
     nx_grad_node_unref(edge.node);
@@ -107,6 +124,7 @@ static nx_status search_roots(nxpy_trace *trace, PyObject *roots, search *s) {
 
 static void search_end(search *s) {
     nx_map_free(&s->inputs);
+    nx_map_free(&s->leaves);
     nx_map_free(&s->met);
 }
 
@@ -148,11 +166,13 @@ static nx_status find_obstacle(nxpy_trace *trace, PyObject *roots, PyObject *wan
 /* Of what a walk through the history of the roots met; NULL without an exception: stopped. */
 static PyObject *list_leaves(nxpy_trace *trace, search *s, const char **why) {
     PyObject *leaves = PyList_New(0), *all;
-    for (int k = 0; leaves && k < trace->inputs.n; k++) {
-        const nxpy_note *note = &trace->notes.at[trace->inputs.at[k]];
+    for (int k = 0; leaves && k < trace->inputs.n + trace->leaves.n; k++) {
+        bool given = k < trace->inputs.n;
+        const nxpy_note *note = &trace->notes.at[given ? trace->inputs.at[k] : trace->leaves.at[k - trace->inputs.n]];
+        nx_tensor *fake = nx_tensor_whole(nxpy_tensor_get(note->object));
         nx_grad_hook *hook = NULL;
-        if (!nx_map_get(&s->met, nxpy_tensor_get(note->object))) continue;
-        nx_status status = nx_grad_hook_of(nxpy_tensor_get(note->real), NX_HOOK_ACCUMULATED, &hook);
+        if (!nx_map_get(&s->met, fake)) continue;
+        nx_status status = nx_grad_hook_of(given ? nxpy_tensor_get(note->real) : fake, NX_HOOK_ACCUMULATED, &hook);
         if (status != NX_OK) nxpy_raise(status);
         else if (hook->context) *why = "of a tensor with hooks";
         if (status != NX_OK || PyList_Append(leaves, note->object) < 0) Py_CLEAR(leaves);
@@ -170,7 +190,7 @@ PyObject *nxpy__leaves_of(nxpy_trace *trace, PyObject *roots) {
     if (status != NX_OK) nxpy_raise(status);
     else leaves = list_leaves(trace, &s, &why);
     if (s.n_older) why = "a history from before the graph";
-    if (s.own_leaf) why = "into a leaf that the graph makes";
+    if (s.unknown_leaf) why = "into a leaf that the graph makes";
     search_end(&s);
     if (!leaves || !why) return leaves;
     Py_DECREF(leaves);
@@ -201,13 +221,12 @@ PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *
 /* ---- what lives on ------------------------------------------------------------------------------------------------------- */
 int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake) {
     search s = {0};
-    if (!(trace->makes_leaves || trace->uses_up) || !nx_tensor_requires_grad(fake)) return 1;
+    if (!(trace->leaves.n || trace->uses_up) || !nx_tensor_requires_grad(fake)) return 1;
     nx_status status = search_from(trace, fake, &s);
-    bool any = s.met.n > 0;
     search_end(&s);
     if (status != NX_OK) return nxpy_raise(status), -1;
     if (s.over) return 2;
-    if (any || !trace->makes_leaves) return 1;
+    if (s.any_input || !trace->leaves.n) return 1;
     trace->unmakeable_at = trace->leaf_at;
     trace->unmakeable = "a tensor whose history is of leaves that the graph makes";
     return 0;

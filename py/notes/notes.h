@@ -190,7 +190,7 @@ typedef struct nxpy_note {
     bool is_input;
     bool by_parts;              /* a function, method or partial that was another one before: its parts are guarded, not it */
     bool is_own_dict;           /* the __dict__ of an object that was born here, which is asked for it again */
-    bool knows_grad;            /* FAKE of an input: its .grad is what stands for the tensor's */
+    bool knows_grad;            /* FAKE of an input: its .grad is what stands for the tensor's; of a leaf of the trace's own: true */
     bool is_namespace;          /* a dict of globals or of attributes: read and written by key only */
     PyObject *real;             /* FAKE of an input: the tensor; the __dict__ of a class, as a view: the dict; lent */
     int born_at;                /* BORN: unit of the root's instruction that made it */
@@ -212,8 +212,8 @@ typedef struct nxpy_trace {
     int n_checkpoints;
     bool uses_up;               /* a backward that keeps no graph has run */
     int n_before;               /* notes there were when the last one began */
-    bool makes_leaves;          /* requires_grad_ of a tensor that the trace made: */
-    int leaf_at;                /* the first time by the root's instruction there */
+    NX_VEC(int) leaves;         /* notes of fakes that the trace made and that require gradients, without a history */
+    int leaf_at;                /* the root's instruction there that made the first */
     int unasked_at;             /* where the root last changed who is asked for functions */
     int map_at;                 /* the root's instruction there where the outermost open map over slices began */
     NX_VEC(nxpy_part) parts;    /* of conditions and loops, that are traced and wait for the call */
@@ -315,6 +315,8 @@ PyObject *nxpy__use(nxpy_trace *trace, PyObject *object);
 int nxpy__take_class(nxpy_trace *trace, PyObject *fake, PyTypeObject *wanted);
 /* Takes what C code returned into the table. 0 or -1: stopped. */
 int nxpy__admit(nxpy_trace *trace, PyObject *object);
+/* A fake of the trace's own, which requires gradients now and has no history. 0 or -1. */
+int nxpy__note_leaf(nxpy_trace *trace, PyObject *fake);
 int nxpy__note_question(PyObject *question); /* for nxpy_before_question: what a __torch_function__ is given, where a trace runs */
 /* A value fetched by a new row (or the same one as before). 0 or -1. */
 int nxpy__fetch(nxpy_trace *trace, nxpy_row_code code, int from, PyObject *a, PyObject *b, int64_t n, PyObject *value);

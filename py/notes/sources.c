@@ -651,7 +651,10 @@ int nxpy__admit(nxpy_trace *trace, PyObject *object) {
     if (nxpy__note_find(trace, object)) return 0;
     if (nxpy_tensor_check(object)) {
         if (!nxpy__is_fake(trace, object)) return nxpy__stop(trace, NXPY_BREAK_LEAK, "a tensor with elements");
-        return nxpy__note_add(trace, object, NXPY_NOTE_FAKE, -1) ? 0 : -1;
+        if (!nxpy__note_add(trace, object, NXPY_NOTE_FAKE, -1)) return -1;
+        nx_tensor *own = nx_tensor_whole(nxpy_tensor_get(object)); /* zeros(..., requires_grad=True) */
+        bool leaf = NX_UNLIKELY(nx_tensor_requires_grad(own)) && nx_tensor_is_leaf(own) && !trace->region;
+        return leaf ? nxpy__note_leaf(trace, object) : 0;
     }
     if (nxpy_constant_check(object)) return 0;
     const nxpy_kind *kind = nxpy__kind(object);

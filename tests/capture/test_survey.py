@@ -20,7 +20,6 @@ ENDS = {
     "x.data_ptr()": NATURE + "asks for an address",
     "x.register_hook": THERE + "hooks of tensors that the graph makes",
     "x.requires_grad_()": THERE + "leaves that the graph makes",
-    "x.backward()": THERE + "leaves that the graph makes",
     "Parameter made inside": THERE + "parameters that the graph makes",
     "nn.Linear made inside": THERE + "parameters that the graph makes",
     "copy.deepcopy(module)": THERE + "parameters that the graph makes",
