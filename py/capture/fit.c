@@ -315,6 +315,7 @@ static int fit_graph(const nxpy_segment *segment, nxpy_fit *fit, nx_tensor *cons
         return fit->why ? 0 : -1;
     }
     *out = nxpy_graph_take(graph);
+    if (*out) ((nxpy_graph *)*out)->spellings = Py_XNewRef(((nxpy_graph *)segment->graph)->spellings);
     return *out ? 1 : -1;
 }
 

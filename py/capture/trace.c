@@ -93,6 +93,7 @@ static void trace_free(nxpy_trace *trace) {
     Py_XDECREF(trace->traceback);
     Py_XDECREF(trace->events);
     Py_XDECREF(trace->sources);
+    Py_XDECREF(trace->spellings);
     Py_XDECREF(trace->ask);
     Py_XDECREF(trace->ask_arguments);
     if (trace->graph) nx_graph_free(trace->graph);
@@ -266,6 +267,7 @@ static int call_backend(nxpy_trace *trace) {
     PyObject *inputs = example_inputs(trace);
     trace->segment->graph = nxpy_graph_take(trace->graph);
     trace->graph = NULL; /* taken, also on failure */
+    if (trace->segment->graph) ((nxpy_graph *)trace->segment->graph)->spellings = Py_XNewRef(trace->spellings);
     int result = !inputs || !trace->segment->graph || PyList_Append(owner->graphs, trace->segment->graph) < 0
                      ? -1 : trace->segment->fitted ? 0 /* fitted when it is used */ : nxpy__fit_first(owner, trace->segment, inputs);
     Py_XDECREF(inputs);

@@ -155,6 +155,7 @@ static PyObject *node_value(PyObject *self, void *unused) {
     return tuple;
 }
 
+static PyObject *node_spelling(PyObject *self, void *unused) { return PyLong_FromLong(node_of(self)->source.spelling); }
 static PyObject *node_file(PyObject *self, void *unused) { return text_or_none(node_of(self)->source.file); }
 static PyObject *node_line(PyObject *self, void *unused) { return PyLong_FromLong(node_of(self)->source.line); }
 static PyObject *node_function(PyObject *self, void *unused) { return text_or_none(node_of(self)->source.function); }
@@ -211,6 +212,7 @@ static PyGetSetDef node_getset[] = {
     {"value", node_value, NULL, "The fake result, or None.", NULL},
     {"meta", node_meta, NULL, "A new dict: val (the fake result), source (file, line, function, code), "
      "stack_trace, scope.", NULL},
+    {"spelling", node_spelling, NULL, "Which call of Graph.spellings, from 1, the node is a part of; 0: none.", NULL},
     {"file", node_file, NULL, "File of the user's line, or None.", NULL},
     {"line", node_line, NULL, "Number of the user's line.", NULL},
     {"function", node_function, NULL, "Function that the user's line is in, or None.", NULL},
@@ -231,7 +233,7 @@ static nxpy_graph *new_object(nx_graph *graph) {
     if (o == NULL) return NULL;
     o->graph = graph;
     o->value = NX_VALUE_NONE;
-    o->attributes = o->weak = NULL;
+    o->spellings = o->attributes = o->weak = NULL;
     return o;
 }
 
@@ -311,6 +313,11 @@ static PyObject *graph_nodes(PyObject *self, void *unused) {
         Py_XDECREF(o);
     }
     return list;
+}
+
+static PyObject *graph_spellings(PyObject *self, void *unused) {
+    PyObject *rows = ((nxpy_graph *)self)->spellings;
+    return Py_NewRef(rows ? rows : Py_None);
 }
 
 static PyObject *graph_level(PyObject *self, void *unused) {
@@ -516,6 +523,7 @@ static void graph_dealloc(PyObject *self) {
     nxpy_graph *o = (nxpy_graph *)self;
     if (o->weak) PyObject_ClearWeakRefs(self);
     Py_CLEAR(o->attributes);
+    Py_CLEAR(o->spellings);
     if (o->value.tag == NX_TAG_GRAPH) nx_value_drop(&o->value);
     else nx_graph_free(o->graph);
     PyObject_Free(self);
@@ -545,6 +553,7 @@ static PyMethodDef graph_methods[] = {
 static PyGetSetDef graph_getset[] = {
     {"nodes", graph_nodes, NULL, "Views of the nodes, in order.", NULL},
     {"level", graph_level, NULL, "captured or functional.", NULL},
+    {"spellings", graph_spellings, NULL, "List of calls as the program spelled them (py/notes/spelling.c), or None.", NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL}};
 PyTypeObject nxpy_graph_type = {

@@ -8,6 +8,7 @@ typedef struct nxpy_graph { /* narthex._C.Graph */
     PyObject_HEAD
     nx_graph *graph;
     nx_value value;       /* GRAPH: it is the graph of this one, which never changes; owned */
+    PyObject *spellings;  /* list: rows of calls as the program spelled them (py/notes/spelling.c); owned or NULL */
     PyObject *attributes; PyObject *weak;
 } nxpy_graph;
 extern PyTypeObject nxpy_graph_type;

@@ -165,6 +165,12 @@ static bool check_MEMBERS(CHECK_ARGS) {
 bool nxpy__tensor_fits(const nxpy_tensor_like *like, const nx_array *a, int dim) {
     return like->varying && (like->varying >> dim & 1 || a->sizes[dim] == like->dims[dim]);
 }
+int nxpy__new_mark(const nxpy_tensor_like *like, PyObject *tensor) {
+    for (int k = 0; k < NXPY_N_MARKS; k++) {
+        if (nxpy_marked_dims(tensor, k) & ~like->marked[k]) return k;
+    }
+    return -1;
+}
 static inline bool check_TENSOR(CHECK_ARGS) {
     PyObject *object = values[row->from];
     const nxpy_tensor_like *like = row->like;
@@ -179,7 +185,7 @@ static inline bool check_TENSOR(CHECK_ARGS) {
     for (int k = 0; k < like->n_strides; k++) {
         if (NX_UNLIKELY(a->strides[k] != like->dims[like->ndim + k])) return false;
     }
-    return true;
+    return NX_LIKELY(((nxpy_tensor *)object)->dict == NULL) || nxpy__new_mark(like, object) < 0;
 }
 static bool check_ELEMENT(CHECK_ARGS) {
     int64_t bits;

@@ -187,6 +187,8 @@ static void explain_TENSOR(EXPLAIN_ARGS) {
         nx_text_add(text, " rank mismatch: expected %d, got %d", like->ndim, tensor->a.ndim);
     } else if (tensor->is_parameter != like->is_parameter) {
         nx_text_add(text, " is %s a Parameter", tensor->is_parameter ? "now" : "no longer");
+    } else if (nxpy__new_mark(like, object) >= 0) {
+        nx_text_add(text, " has other sizes marked in %s", nxpy_mark_names[nxpy__new_mark(like, object)]);
     } else {
         explain_dims(like, &tensor->a, text);
     }
@@ -427,9 +429,30 @@ static void print_text(const nxpy_guards *guards, const nxpy_row *row, nx_text *
     }
 }
 
-static PyObject *print_row(const nxpy_guards *guards, const nxpy_row *row, nxpy_line_fn *line_of, void *context) {
+/* Which sizes of a tensor may be marked so. */
+static void print_mark(const nxpy_guards *guards, const nxpy_row *row, nxpy_mark_kind mark, nx_text *text) {
+    uint64_t dims = row->like->marked[mark];
+    const char *comma = "";
+    if (dims) {
+        SUBJECT();
+        nx_text_add(text, ".%s.issubset({", nxpy_mark_names[mark]);
+        for (int d = 0; d < row->like->ndim; d++) {
+            if (!(dims >> d & 1)) continue;
+            nx_text_add(text, "%s%d", comma, d);
+            comma = ", ";
+        }
+        nx_text_add(text, "}) if ");
+    }
+    nx_text_add(text, "hasattr(");
+    SUBJECT();
+    nx_text_add(text, ", '%s') %s", nxpy_mark_names[mark], dims ? "else True" : "== False");
+}
+
+/* The line of a row, or of one of the marks that a tensor's row looks at (mark >= 0). */
+static PyObject *print_row(const nxpy_guards *guards, const nxpy_row *row, int mark, nxpy_line_fn *line_of, void *context) {
     nx_text text = {0};
-    print_text(guards, row, &text);
+    if (mark < 0) print_text(guards, row, &text);
+    else print_mark(guards, row, mark, &text);
     const nxpy_place *place = &guards->places.at[row - guards->rows.at];
     PyObject *code = place->file ? line_of(context, place->file, place->line) : PyUnicode_FromString(""), *result = NULL;
     if (!code) goto done;
@@ -448,9 +471,13 @@ PyObject *nxpy_guards_print(const nxpy_guards *guards, nxpy_line_fn *line_of, vo
     PyObject *list = PyList_New(0);
     for (int k = 0; list && k < guards->rows.n; k++) {
         if (guards->rows.at[k].slot >= 0) continue;
-        PyObject *row = print_row(guards, &guards->rows.at[k], line_of, context);
-        if (!row || PyList_Append(list, row)) Py_CLEAR(list);
-        Py_XDECREF(row);
+        const nxpy_row *row = &guards->rows.at[k];
+        int n_marks = row->code == NXPY_ROW_TENSOR && !row->like->is_parameter ? NXPY_N_MARKS : 0;
+        for (int mark = -1; list && mark < n_marks; mark++) {
+            PyObject *line = print_row(guards, row, mark, line_of, context);
+            if (!line || PyList_Append(list, line)) Py_CLEAR(list);
+            Py_XDECREF(line);
+        }
     }
     return list;
 }

@@ -210,6 +210,24 @@ void nxpy_guards_free(nxpy_guards *guards) {
     guards->n_slots = 0;
 }
 
+const char *const nxpy_mark_names[NXPY_N_MARKS] = {"_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices", "_dynamo_static_indices"};
+
+uint64_t nxpy_marked_dims(PyObject *tensor, nxpy_mark_kind mark) {
+    static PyObject *names[NXPY_N_MARKS];
+    PyObject *dict = ((nxpy_tensor *)tensor)->dict;
+    if (!dict) return 0;
+    if (!names[mark]) names[mark] = PyUnicode_InternFromString(nxpy_mark_names[mark]);
+    PyObject *set = names[mark] ? PyDict_GetItemWithError(dict, names[mark]) : NULL;
+    uint64_t dims = 0;
+    for (int d = 0; set && PyAnySet_Check(set) && d < nxpy_tensor_get(tensor)->a.ndim; d++) {
+        PyObject *number = PyLong_FromLong(d);
+        if (number && PySet_Contains(set, number) == 1) dims |= UINT64_C(1) << d;
+        Py_XDECREF(number);
+    }
+    nxpy_forget_error();
+    return dims;
+}
+
 nxpy_tensor_like *nxpy_tensor_like_new(PyObject *object, uint64_t varying) {
     const nx_tensor *tensor = nxpy_tensor_get(object);
     int ndim = tensor->a.ndim;
@@ -220,6 +238,7 @@ nxpy_tensor_like *nxpy_tensor_like_new(PyObject *object, uint64_t varying) {
     }
     *like = (nxpy_tensor_like){.type = Py_TYPE(object), .keys = tensor->keys, .device = tensor->a.device, .dtype = tensor->a.dtype,
                                .ndim = (uint8_t)ndim, .is_parameter = tensor->is_parameter, .varying = varying};
+    for (int k = 0; k < NXPY_N_MARKS; k++) like->marked[k] = like->is_parameter ? UINT64_MAX : nxpy_marked_dims(object, k);
     nx_array counts; /* the members of a head that do */
     memset(&counts, 0, sizeof counts);
     counts.dtype = counts.ndim = UINT8_MAX;

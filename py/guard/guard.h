@@ -18,6 +18,10 @@ typedef enum nxpy_row_code {
 } nxpy_row_code;
 
 /* What a tensor was like; dims are the sizes, then the strides. Of a tensor whose sizes vary the other sizes count alone. */
+/* What torch._dynamo.mark_dynamic, maybe_mark_dynamic and mark_static say of sizes: sets of dimensions in attributes of the tensor. */
+typedef enum nxpy_mark_kind { NXPY_MARK_OPEN, NXPY_MARK_MAY_OPEN, NXPY_MARK_STATIC, NXPY_N_MARKS } nxpy_mark_kind;
+extern const char *const nxpy_mark_names[NXPY_N_MARKS];
+uint64_t nxpy_marked_dims(PyObject *tensor, nxpy_mark_kind mark); /* by bit */
 typedef struct nxpy_tensor_like {
     PyTypeObject *type;   /* held by the row's `a` */
     uint64_t keys;
@@ -26,6 +30,7 @@ typedef struct nxpy_tensor_like {
     bool is_parameter;
     uint8_t n_strides;    /* that are compared: 0 where the rest says what they are, and where sizes vary */
     uint64_t varying;     /* dimensions, by bit, of any size */
+    uint64_t marked[NXPY_N_MARKS]; /* dimensions that were said to be so, of which all that are must be; of no Parameter */
     uint64_t head, head_mask; /* nxpy__array_head, and its bits that count */
     int64_t dims[];
 } nxpy_tensor_like;

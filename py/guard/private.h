@@ -21,5 +21,6 @@ void nxpy__guard_steps_free(nxpy_guards *guards);
 
 /* Whether a dimension that is not as it was may be so. */
 bool nxpy__tensor_fits(const nxpy_tensor_like *like, const nx_array *a, int dim);
+int nxpy__new_mark(const nxpy_tensor_like *like, PyObject *tensor); /* the first that says more than it did, or -1 */
 
 #endif

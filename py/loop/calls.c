@@ -412,11 +412,15 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
     PyObject *meaning = nxpy_function_meaning(function);
     if (meaning && !nxpy_any_asks(args, n)) {
         if (nxpy__fixed(trace, meaning) < 0) return NULL;
-        return call_python(loop, meaning, args, n, kw_names);
+        int spelling = nxpy__spell_begin(trace, function, args, n, kw_names);
+        if (trace->stop) return NULL;
+        return nxpy__spell_end(trace, spelling, call_python(loop, meaning, args, n, kw_names));
     }
     if (PyFunction_Check(function) || Py_TYPE(function) == &nxpy_captured_type) return call_python(loop, function, args, n, kw_names);
     if (nxpy_function_check(function) || is_metadata_method(function) || is_tensor_operator(function)) {
-        return call_known(loop, function, TORCH, args, n, kw_names);
+        bool number = n > 0 && PyNumber_Check(args[0]) && !nxpy_tensor_check(args[0]); /* torch.add(2, x) makes a tensor of it */
+        int spelling = number ? nxpy__spell_begin(trace, function, args, n, kw_names) : 0;
+        return trace->stop ? NULL : nxpy__spell_end(trace, spelling, call_known(loop, function, TORCH, args, n, kw_names));
     }
     return call_c(loop, function, args, n, kw_names);
 }

@@ -27,9 +27,11 @@ static void set_line(nxpy_loop *loop) {
     trace->line = line;
     trace->file = file;
     trace->function = loop->view.code->co_name;
-    thread->source.file = PyUnicode_AsUTF8(file);
-    thread->source.function = PyUnicode_AsUTF8(trace->function);
-    thread->source.line = line;
+    if (!thread->source.spelling) { /* what torch.nn.functional does is of the line that calls it */
+        thread->source.file = PyUnicode_AsUTF8(file);
+        thread->source.function = PyUnicode_AsUTF8(trace->function);
+        thread->source.line = line;
+    }
     NXPY_LOG("line", "{sOsisOsO}", "filename", file, "lineno", line, "function", trace->function, "qualname",
              loop->view.code->co_qualname);
 }

@@ -109,6 +109,14 @@ nxpy_binary_fn *const nxpy__binary_fns[] = {
     [NXPY_BINARY_INPLACE_SUBTRACT] = PyNumber_InPlaceSubtract,
     [NXPY_BINARY_INPLACE_TRUE_DIVIDE] = PyNumber_InPlaceTrueDivide, [NXPY_BINARY_INPLACE_XOR] = PyNumber_InPlaceXor};
 
+/* How module operator names them. */
+static const char *const operator_names[] = {
+    [NXPY_BINARY_ADD] = "operator.add", [NXPY_BINARY_AND] = "operator.and_", [NXPY_BINARY_FLOOR_DIVIDE] = "operator.floordiv",
+    [NXPY_BINARY_LSHIFT] = "operator.lshift", [NXPY_BINARY_MATRIX_MULTIPLY] = "operator.matmul",
+    [NXPY_BINARY_MULTIPLY] = "operator.mul", [NXPY_BINARY_REMAINDER] = "operator.mod", [NXPY_BINARY_OR] = "operator.or_",
+    [NXPY_BINARY_POWER] = "operator.pow", [NXPY_BINARY_RSHIFT] = "operator.rshift", [NXPY_BINARY_SUBTRACT] = "operator.sub",
+    [NXPY_BINARY_TRUE_DIVIDE] = "operator.truediv", [NXPY_BINARY_XOR] = "operator.xor"};
+
 int op_binary_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *x = USE(2), *y = x ? USE(1) : NULL;
@@ -124,7 +132,10 @@ int op_binary_op(nxpy_loop *loop, int arg) {
     bool changes = arg >= NXPY_BINARY_INPLACE_ADD && (PyList_Check(x) || PyDict_Check(x) || PySet_Check(x));
     if (changes && nxpy__before_change(trace, x, arg == NXPY_BINARY_INPLACE_ADD) < 0) return -1;
     if (!changes && nxpy__note_elements(trace, x) < 0) return -1;
-    return nxpy__finish(loop, 2, nxpy__binary_fns[arg](x, y));
+    PyObject *const both[] = {x, y};
+    bool turned = is_plain(x) && nxpy__is_fake(trace, y) && arg < NXPY_BINARY_INPLACE_ADD;
+    int spelling = turned ? nxpy__spell_operator(trace, operator_names[arg], both, 2) : 0;
+    return nxpy__finish(loop, 2, nxpy__spell_end(trace, spelling, nxpy__binary_fns[arg](x, y)));
 }
 
 int op_unary(nxpy_loop *loop, int arg) {
@@ -354,7 +365,9 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
         static const char *const names[] = {"__getitem__"};
         PyObject *index = note_operators(trace, of, names, 1) < 0 ? NULL : nxpy__index(trace, key);
         if (!index) return trace->stop ? -1 : nxpy__stop_error(trace);
-        PyObject *result = PyObject_GetItem(of, index);
+        PyObject *const both[] = {of, index};
+        int spelling = nxpy__spell_operator(trace, "operator.getitem", both, 2);
+        PyObject *result = nxpy__spell_end(trace, spelling, PyObject_GetItem(of, index));
         Py_DECREF(index);
         return nxpy__finish(loop, 2, result);
     }

@@ -248,6 +248,7 @@ typedef struct nxpy_trace {
     NX_VEC(nxpy_opened) opened;
     PyObject *events;           /* list of what a listener hears when the trace is over, owned or NULL */
     PyObject *sources;          /* file -> lines, read when the trace is over; owned or NULL */
+    PyObject *spellings;        /* list: rows of calls (spelling.c); owned or NULL */
     PyObject *ask;              /* what must be found when the trace is over (specials.c); owned or NULL */
     PyObject *ask_arguments;    /* tuple: what a function is asked with; owned or NULL */
     PyObject *answers;          /* dict of such questions that were answered, of all tries; lent */
@@ -275,6 +276,12 @@ typedef struct nxpy_settings {
 } nxpy_settings;
 extern nxpy_settings nxpy__settings;
 extern _Thread_local bool nxpy__whole; /* a graph break is an error on this thread: torch._dynamo.error_on_graph_break */
+
+/* ---- spelling.c: calls as the program spells them ------------------------------------------------- */
+/* Before a call: its number, 0 where it is a part of another or cannot be told. After it: gives the result (NULL: it raised). */
+int nxpy__spell_begin(nxpy_trace *trace, PyObject *callable, PyObject *const *args, Py_ssize_t n, PyObject *kw_names);
+int nxpy__spell_operator(nxpy_trace *trace, const char *name, PyObject *const *args, Py_ssize_t n);
+PyObject *nxpy__spell_end(nxpy_trace *trace, int number, PyObject *result);
 
 /* ---- code.c: what is said of code objects --------------------------------------------------------- */
 typedef enum nxpy_action { NXPY_ACTION_DEFAULT, NXPY_ACTION_SKIP, NXPY_ACTION_RUN_ONLY } nxpy_action; /* as PyTorch numbers them */

@@ -313,20 +313,6 @@ static nx_status place_input(nxpy_trace *trace, const char *source, nx_tensor *f
     return status;
 }
 
-/* The dimensions, by bit, that torch._dynamo.mark_dynamic and mark_static have put into a set of the tensor's. */
-static uint64_t marked_dims(PyObject *real, const char *text) {
-    PyObject *name = nxpy_tensor_get(real)->a.ndim ? nxpy__name(text) : NULL;
-    PyObject *set = name ? nxpy_instance_value(real, name) : NULL;
-    uint64_t dims = 0;
-    for (int d = 0; set && PyAnySet_Check(set) && d < nxpy_tensor_get(real)->a.ndim; d++) {
-        PyObject *number = PyLong_FromLong(d);
-        if (number && PySet_Contains(set, number) == 1) dims |= UINT64_C(1) << d;
-        Py_XDECREF(number);
-    }
-    nxpy_forget_error();
-    return dims;
-}
-
 /* Which sizes of an input are left open: those that were others before at this place (dynamic=None), all (True), none. */
 static uint64_t varying_dims(const nxpy_trace *trace, const char *source, PyObject *real) {
     const nx_array *a = &nxpy_tensor_get(real)->a;
@@ -337,8 +323,8 @@ static uint64_t varying_dims(const nxpy_trace *trace, const char *source, PyObje
     for (int k = 0; nxpy__settings.automatic && !open && k < trace->point->segments.n; k++) {
         varying |= nxpy_guards_varying(&trace->point->segments.at[k]->guards, source, a);
     }
-    varying |= marked_dims(real, "_dynamo_dynamic_indices") | marked_dims(real, "_dynamo_weak_dynamic_indices");
-    return trace->tracer.flat ? 0 : varying & ~marked_dims(real, "_dynamo_static_indices");
+    varying |= nxpy_marked_dims(real, NXPY_MARK_OPEN) | nxpy_marked_dims(real, NXPY_MARK_MAY_OPEN);
+    return trace->tracer.flat ? 0 : varying & ~nxpy_marked_dims(real, NXPY_MARK_STATIC);
 }
 
 static int tensor_row(nxpy_trace *trace, int slot, PyObject *real, uint64_t varying) {

@@ -35,6 +35,7 @@ typedef struct nx_source {
     int line;
     bool no_grad;                       /* gradients are off for it, in a graph that has them: written under torch.no_grad() */
     int recompute;                      /* the checkpoint that it is in, whose inner values the backward computes again; 0: none */
+    int spelling;                       /* the call of the program's that it is a part of, as a trace counts them; 0: none */
     int scope;                          /* what the front says that it belongs to: the call of a module; 0: nothing */
 } nx_source;
 

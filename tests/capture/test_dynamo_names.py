@@ -83,6 +83,38 @@ def test_marks_of_sizes():
     dynamo.mark_dynamic(ones(2), 0, min=1, max=8)
 
 
+MARKED = [
+    ("-o-.o", [1, 2, 2, 2, 2]), ("o-.o", [1, 1, 1, 1]), ("-w.", [1, 2, 2]), ("-s.s", [1, 2, 3, 4]), ("s-.", [1, 1, 2]),
+    ("oo", [1, 1]), ("ows", [1, 2, 3]), ("-.o", [1, 2, 3]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("m", [torch, pytorch], ids=["narthex", "pytorch"])
+@pytest.mark.parametrize(("steps", "counts"), MARKED)
+def test_marks_of_a_size_that_was_compiled(m, steps, counts):
+    """A letter a call: a mark, - none, the dot another size without one."""
+    marks = {"o": m._dynamo.mark_dynamic, "w": m._dynamo.maybe_mark_dynamic, "s": m._dynamo.mark_static}
+    m._dynamo.reset()
+    count = (dynamo.testing.CompileCounter if m is torch else TheirCounter)()
+    compiled, found, n = m.compile(lambda x: x * 2, backend=count), [], 4
+    for step in steps:
+        n += step == "." or (step == "s" and n > 4)
+        x = m.ones(n, 3)
+        if step in marks:
+            marks[step](x, 0)
+        compiled(x)
+        found.append(count.frame_count)
+    assert found == counts
+
+
+def test_marks_are_told():
+    compiled, x = torch.compile(lambda x: x + 1, backend="eager"), ones(2, 3)
+    compiled(x)
+    dynamo.mark_dynamic(x, 0)
+    compiled(x)
+    assert "has other sizes marked in _dynamo_dynamic_indices" in compiled.recompiles[0]
+
+
 def test_a_result_that_is_assumed_constant():
     calls = []
 

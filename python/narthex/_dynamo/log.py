@@ -119,9 +119,9 @@ def _on_compile(reason: str, user_stack: list) -> None:
 def _on_graph(graph, name: str) -> None:
     title = f" ===== {name} ====="
     if _shown("graph_code"):
-        from ..fx.graph_module import in_class
+        from ..fx import GraphModule
 
-        code = in_class(graph.python(shapes=True, lines=True), "GraphModule")
+        code = GraphModule(graph).print_readable(print_output=False)
         _artifact("graph_code", f"TRACED GRAPH\n{title}\n {code}\n")
     if _shown("graph"):
         _artifact("graph", f"TRACED GRAPH\n{title}\n{graph.text()}\n")

@@ -254,7 +254,7 @@ class _Copier:
     """Copies a captured graph's calls into a Builder."""
 
     def __init__(self, captured: Captured, solution: Solution, builder: Builder) -> None:
-        self.builder, self.source = builder, GraphModule(captured.graph).graph
+        self.builder, self.source = builder, Graph(captured.graph)
         self.finder = Finder(solution.points)
         self.shapes = Shapes([graph for graph, _ in solution.fits], self.finder)
         self.known = {}  # nodes of the source -> nodes

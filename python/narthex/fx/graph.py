@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from .. import _C
 from .._ops_in_python import IN_PYTHON
+from ._captured import Reader
 from .immutable_collections import immutable_dict, immutable_list
 from .node import Node, _get_qualified_name, _type_name, map_arg
 
@@ -78,12 +79,6 @@ def _object_of(text: str):
     except AttributeError:
         return _of_operator(text)
     return text if found is None else found
-
-
-def _tensor_class() -> type:
-    import narthex
-
-    return narthex.Tensor
 
 
 class PythonCode(NamedTuple):
@@ -185,55 +180,20 @@ class Graph:
     captured."""
 
     def __init__(self, owning_module=None, tracer_cls=None, tracer_extras: dict | None = None) -> None:
-        self._c = owning_module if isinstance(owning_module, _C.Graph) else None
-        self.owning_module = None if self._c is not None else owning_module
+        captured = owning_module if isinstance(owning_module, _C.Graph) else None
+        self._c, self.owning_module = None, None if captured is not None else owning_module
         self._tracer_cls, self._tracer_extras = tracer_cls, tracer_extras
         self._names, self._len, self._places, self._edits = _Names(), 0, None, 0
         self._root = Node(self, "", "root", "", (), {})
         self._insert = self._root.prepend
         self._codegen = CodeGen()
-        if self._c is not None:
-            self._read(self._c)
+        if captured is not None:
+            self._read(captured, as_spelled=False)
 
-    def _read(self, graph) -> None:
-        made = {}
-
-        def taken(value):
-            if type(value) is kind:
-                return made[value.name] if value.result is None else part(made[value.name], value.result)
-            if isinstance(value, (list, tuple)):
-                return type(value)(taken(item) for item in value)
-            return value
-
-        def part(node, which):
-            if (node, which) not in parts:
-                with self.inserting_after(node):
-                    parts[node, which] = new = self.call_function(operator.getitem, (node, which))
-                of = node.meta.get("val")
-                new.meta = {**node.meta, "val": of[which] if isinstance(of, tuple) else None}
-            return parts[node, which]
-
-        parts: dict = {}
-        kind = type(graph.nodes[-1])
-        self._names.used.update((node.name, None) for node in graph.nodes)
-        for node in graph.nodes:
-            target = _object_of(node.target) if node.op == "call_function" else node.target
-            if isinstance(target, str) and node.op == "call_function":
-                raise RuntimeError(f"fx: nothing is called {target}")
-            new = Node(
-                self,
-                node.name,
-                node.op,
-                target,
-                taken(tuple(node.args)),
-                {key: taken(item) for key, item in node.kwargs.items()},
-            )
-            new._c = node
-            if node.op == "placeholder" and isinstance(node.value, _C.TensorBase):
-                new.type = _tensor_class()
-            made[node.name] = new
-            self._root.prepend(new)
-            self._len += 1
+    def _read(self, captured: _C.Graph, as_spelled: bool) -> None:
+        """Takes the nodes of a captured graph; as_spelled: calls as the program wrote them."""
+        self._c = captured
+        Reader(self, captured, _object_of, as_spelled).read()
         self._edits = 0
 
     def _edited(self) -> None:
@@ -512,7 +472,7 @@ class _Writer:
         for node in self.graph.nodes:
             place = self._place(node)
             if verbose and place != before and node.op not in ("placeholder", "output"):
-                body.append(f"{'' if before is None else chr(10)}    # {place}\n")
+                body.append(f"{chr(10) if body else ''}    # {place}\n")
                 before = place
             if node.op == "placeholder":
                 inputs.append(self._input(node, verbose))

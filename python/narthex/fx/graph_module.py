@@ -110,7 +110,8 @@ class GraphModule(Module):
     def graph(self) -> Graph:
         """The graph. Edits take effect with recompile(); another graph that is set, at once."""
         if self._graph is None:
-            self.__dict__["_graph"] = graph = Graph(self._captured)
+            self.__dict__["_graph"] = graph = Graph()
+            graph._read(self._captured, as_spelled=True)
             graph.owning_module = self
             for place, node in enumerate(graph.find_nodes(op="placeholder")):
                 node.type = Parameter if place in self._of_parameters else node.type
@@ -173,11 +174,8 @@ class GraphModule(Module):
     ) -> str:
         """The forward with its class, of a captured graph with shapes and source lines; printed unless print_output
         is False. expanded_def: a line for each input; the other options change nothing."""
-        if self._code is None and (self._graph is None or self._graph._edits == 0) and not expanded_def:
-            text = in_class(self._captured.python(shapes=True, lines=True), self._class_name)
-        else:
-            src = self.graph.python_code("self", verbose=True, expanded_def=expanded_def).src.strip("\n").rstrip()
-            text = in_class(src, self._class_name)
+        src = self.graph.python_code("self", verbose=True, expanded_def=expanded_def).src.strip("\n").rstrip()
+        text = in_class(src, self._class_name)
         if print_output:
             print(text)
         return text

@@ -64,11 +64,12 @@ def _get_qualified_name(target) -> str:
     if isinstance(target, types.FunctionType) and name == "<lambda>":
         raise RuntimeError(f"Unable to find the name of {target}: give fx a function that has one")
     module = _module_of(target)
-    if module.startswith("torch._"):  # where a function stands here; programs know it as torch's
+    if module.startswith(("torch._", "torch.nn._")):  # where a function stands here; programs know it as torch's
         import narthex
 
-        if name is not None and vars(narthex).get(name) is target:
-            return f"torch.{name}"
+        inside_nn = module.startswith("torch.nn._")
+        if name is not None and vars(narthex.nn.functional if inside_nn else narthex).get(name) is target:
+            return f"torch.nn.functional.{name}" if inside_nn else f"torch.{name}"
     return f"{module}.{name}"
 
 

@@ -1,0 +1,90 @@
+"""Captured graphs as backends see them: calls as the program spelled them, beside PyTorch's graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narthex as nt
+import pytest
+import torch as pt
+
+SPELLED = """
+1.7 * x
+1.7 + x
+1.7 - x
+1.7 / x
+2**x
+7 // x
+7 % x
+1 & i
+3 | i
+3 ^ i
+2 << i
+torch.add(2, x)
+x[0]
+x[:, None]
+x[..., 1:]
+x[i[0]]
+x.shape[0] * x
+F.relu(x)
+F.relu(x, inplace=True)
+F.silu(x)
+F.softmax(x, -1)
+F.layer_norm(x, (3,))
+F.dropout(x, 0.5)
+F.dropout(x, 0.5, training=False)
+F.relu6(x)
+F.embedding(i, y)
+F.cross_entropy(x, i[:, 0])
+F.mse_loss(x, x, reduction="sum")
+F.normalize(x)
+F.max_pool2d(x[None], 2)
+F.max_pool2d(x[None], 2, return_indices=True)
+F.interpolate(x[None, None], scale_factor=2)
+F.batch_norm(x, None, None, training=True)
+F.instance_norm(x[None])
+F.gumbel_softmax(x)
+F.unfold(x[None, None], 2)
+F.linear(x, y)
+F.gelu(x)
+F.softmax(F.normalize(2 - x), 1).norm()
+torch.einsum("ij,jk->ik", x, y)
+torch.norm(x)
+x.norm()
+torch.cdist(x, x)
+""".strip().splitlines()
+
+
+def graph_of(m: Any, source: str) -> list:
+    scope = {"torch": m, "F": m.nn.functional}
+    exec(f"def f(x, i, y):\n    return {source}", scope)
+    seen: list = []
+
+    def backend(gm: Any, inputs: list) -> Any:
+        for node in gm.graph.nodes:
+            target = node.target
+            if callable(target):
+                target = next((f"F.{n}" for n, v in vars(m.nn.functional).items() if v is target), target.__name__)
+            if node.op not in ("placeholder", "output"):
+                seen.append((node.op, node.name, target, str(node.args), str(dict(node.kwargs))))
+                shapes = node.meta["example_value"]
+                seen.append([tuple(v.shape) for v in (shapes if isinstance(shapes, tuple) else (shapes,))])
+        gm.recompile()
+        return gm.forward
+
+    m._dynamo.reset()
+    m.manual_seed(0)
+    x, i, y = m.arange(6.0).reshape(2, 3) + 1, m.tensor([[0, 1, 1], [1, 0, 1]]), m.eye(3) + 0.5
+    given = x.clone(), i, y
+    result = m.compile(scope["f"], backend=backend, fullgraph=True)(*given)
+    m.manual_seed(0)
+    expected = scope["f"](x, i, y)
+    for got, want in zip(*((v if isinstance(v, tuple) else (v,)) for v in (result, expected)), strict=True):
+        assert m.equal(got, want)
+    assert m.equal(given[0], x)  # written by both, or by neither
+    return seen
+
+
+@pytest.mark.parametrize("source", SPELLED)
+def test_calls_are_spelled_as_pytorchs(source: str) -> None:
+    assert graph_of(nt, source) == graph_of(pt, source)
