@@ -101,7 +101,14 @@ _C._dynamo.eval_frame.__getattr__ = _of_frames
 _C.__getattr__, _C.__path__ = _of_extension, [f"{__path__[0]}/_extension"]
 _C._TensorMeta = type(Tensor)
 _C._are_functorch_transforms_active = lambda: False  # inside torch.func, tensors are tensors
-_C._get_tracing_state = _tracing_state
+def _is_tracing() -> bool:
+    """Whether this is inside of torch.jit.trace."""
+    from sys import modules
+
+    return getattr(modules.get("narthex.jit._trace"), "_tracing", []) != []
+
+
+_C._get_tracing_state, _C._is_tracing = _tracing_state, _is_tracing
 _C._log_api_usage_once = lambda event: None  # what is used, nobody is told
 
 _SUBMODULES = (

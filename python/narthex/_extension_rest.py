@@ -39,6 +39,10 @@ def of_extension(name: str):
         value = import_module(f"narthex._C.{name}")
     elif name in ("DispatchKey", "DispatchKeySet", "_ExcludeDispatchKeyGuard"):
         value = getattr(import_module("narthex._C._dispatch_keys"), name)
+    elif name.startswith(("_jit_", "_set_graph_", "_get_graph_")) and name in (
+        kept := import_module("narthex._C._executor").NAMES
+    ):
+        value = kept[name]
     else:
         raise AttributeError(f"module 'torch._C' has no attribute '{name}'")
     setattr(_C, name, value)

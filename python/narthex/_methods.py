@@ -75,8 +75,9 @@ class Methods:
     def unsafe_split_with_sizes(self, split_sizes, dim=0):
         return self.split_with_sizes(split_sizes, dim)
 
-    def broadcast_to(self, size):
-        return self.expand(size)
+    def broadcast_to(self, *size, **named):
+        """expand, of sizes one by one or together."""
+        return self.expand(*size, **named)
 
     def index_reduce(self, dim, index, source, reduce, *, include_self=True):
         return index_reduce(self, dim, index, source, reduce, include_self=include_self)

@@ -18,7 +18,7 @@ CALLS = {
     "unsafe_chunk": lambda x: x.unsafe_chunk(2)[1],
     "unsafe_split": lambda x: x.unsafe_split(2)[0],
     "to_dense": lambda x: x.to_dense(),
-    "broadcast_to": lambda x: x[:1].broadcast_to((4, 3)),
+    "broadcast_to": lambda x: x[:1].broadcast_to((4, 3)), "broadcast_to_sizes": lambda x: x[:1].broadcast_to(4, 3),
 }
 
 

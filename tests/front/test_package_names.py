@@ -546,3 +546,23 @@ def test_gradients_of_each_sample():
     for ours, theirs in zip(found[:2], found[2:]):
         for mine, other in zip(ours, theirs):
             np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-5)
+
+
+def test_settings_of_scripts_and_of_processes():
+    for m in BOTH:
+        for name, other, first in (("profiling_executor", False, True), ("num_profiled_runs", 2, 1)):
+            set_ = getattr(m._C, f"_jit_set_{name}")
+            assert set_(other) == first and set_(first) == other
+        m._C._jit_set_inline_everything_mode(True)
+        assert m._C._jit_get_inline_everything_mode() and m._C._jit_set_texpr_fuser_enabled(True) is None
+        m._C._jit_set_inline_everything_mode(False)
+        seen = []
+        m.jit.trace(lambda x, m=m, seen=seen: seen.append(m._C._is_tracing()) or x + 1, m.ones(2), check_trace=False)
+        assert seen == [True] and not m._C._is_tracing()
+        conv = import_module(f"{m.__name__}.nn.modules.conv")
+        assert issubclass(conv.ConvTranspose2d, conv._ConvTransposeNd) and conv._ConvTransposeMixin.__mro__[2:]
+        assert not isinstance(m.nn.Conv2d(1, 1, 1), (conv._ConvTransposeNd, conv._ConvTransposeMixin))
+        assert hasattr(import_module(f"{m.__name__}.distributed.fsdp.api"), "LocalStateDictConfig")
+    assert import_module("narthex.distributed.rpc").is_available() is False
+    with pytest.raises(AttributeError, match="_jit_set_nothing"):
+        nt._C._jit_set_nothing  # noqa: B018

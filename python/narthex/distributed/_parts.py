@@ -4,7 +4,7 @@ import sys
 from types import ModuleType
 
 from .._absent import getter
-from .._later import names
+from .._later import names, never
 
 _NAMES = {
     "tensor": "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor",
@@ -21,6 +21,9 @@ _NAMES = {
     "fsdp": "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig FullStateDictConfig"
     " FullyShardedDataParallel MixedPrecision MixedPrecisionPolicy OffloadPolicy OptimStateKeyType ShardingStrategy"
     " ShardedOptimStateDictConfig ShardedStateDictConfig StateDictType fully_shard",
+    "fsdp.api": "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig LocalOptimStateDictConfig"
+    " LocalStateDictConfig MixedPrecision OptimStateDictConfig ShardedOptimStateDictConfig ShardedStateDictConfig"
+    " ShardingStrategy StateDictConfig StateDictSettings StateDictType",
     "fsdp.fully_sharded_data_parallel": "BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig"
     " FullyShardedDataParallel MixedPrecision ShardingStrategy ShardedStateDictConfig StateDictType",
     "fsdp.wrap": "ModuleWrapPolicy enable_wrap size_based_auto_wrap_policy transformer_auto_wrap_policy",
@@ -39,7 +42,7 @@ _NAMES = {
     "optim": "PostLocalSGDOptimizer ZeroRedundancyOptimizer",
     "pipelining": "ScheduleGPipe SplitPoint pipeline",
     "utils": "",
-    "rpc": "",
+    "rpc": "RRef get_worker_info init_rpc remote rpc_async rpc_sync shutdown",
     "elastic": "",
     "elastic.multiprocessing": "",
     "elastic.multiprocessing.errors": "",
@@ -56,6 +59,8 @@ def make_modules(package: str, namespace: dict) -> None:
         module.__dict__.update(names(public, "run one process", tuple(listed.split())), __getattr__=getter(public))
         if "ReduceOp" in module.__dict__:
             module.ReduceOp = namespace["ReduceOp"]
+        if path == "rpc":
+            module.__dict__.update(never(public, "there is one process", ("is_available",)))
         sys.modules[module.__name__] = module
         parent, _, own = path.rpartition(".")
         made[parent][own] = module

@@ -132,7 +132,7 @@ class Conv3d(_Conv):
     _n = 3
 
 
-class _ConvTranspose(_ConvNd):
+class _ConvTransposeNd(_ConvNd):
     _transposed = True
 
     def __init__(
@@ -175,22 +175,26 @@ class _ConvTranspose(_ConvNd):
                         self.dilation)  # fmt: skip
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTransposeNd):
     """Each place of the input adds to a window of the result; weight is (in, out / groups, k)."""
 
     _n = 1
 
 
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTransposeNd):
     """Each place of the input adds to a window of the result; weight is (in, out / groups, h, w)."""
 
     _n = 2
 
 
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTransposeNd):
     """Each place of the input adds to a window of the result."""
 
     _n = 3
 
 
 own_init(Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
+
+
+class _ConvTransposeMixin(_ConvTransposeNd):
+    """An older name, for who asks isinstance()."""
