@@ -157,7 +157,8 @@ int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **ou
         if (results != local) nx_free(results);
         return -1;
     }
-    for (int k = 0; k < segment->n_held; k++) Py_XINCREF(values[segment->held[k]]); /* a long run lets other threads in */
+    for (int k = 0; k < segment->n_lent; k++) nxpy_tensor_wrap(nxpy_tensor_get(values[segment->held[k]])); /* a count on the object */
+    for (int k = segment->n_lent; k < segment->n_held; k++) Py_XINCREF(values[segment->held[k]]); /* a long run lets other threads in */
     for (int k = 0; k < segment->n_results; k++) results[k] = NULL;
     if (fit) fit->users++;
     nx_generator_place place;

@@ -207,11 +207,14 @@ static int find_held(nxpy_segment *segment) {
     for (int k = 0; k < n; k++) {
         const nxpy_step *step = k < segment->n_inputs ? NULL : &segment->recipe.steps.at[k - segment->n_inputs];
         int slot = !step ? segment->inputs[k] : step->make == NXPY_MAKE_SLOT ? step->n : -1;
-        for (int j = 0; slot >= 0 && j < segment->guards.rows.n; j++) {
-            const nxpy_row *row = &segment->guards.rows.at[j];
-            if (row->slot != slot) continue;
-            if (row->code != NXPY_ROW_ROOT) segment->held[segment->n_held++] = slot;
-            break;
+        int code = slot < 0 ? NXPY_ROW_ROOT : segment->guards.rows.at[segment->guards.row_of_slot.at[slot]].code;
+        if (code == NXPY_ROW_ROOT) continue;
+        int *at = &segment->held[segment->n_held++];
+        if (code != NXPY_ROW_GRAD) {
+            *at = slot;
+        } else { /* these stand first */
+            *at = segment->held[segment->n_lent];
+            segment->held[segment->n_lent++] = slot;
         }
     }
     return 0;

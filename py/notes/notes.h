@@ -107,6 +107,7 @@ typedef struct nxpy_segment {
     nxpy_guards guards;
     int *inputs, n_inputs;      /* slots of the graph's inputs */
     int *held, n_held;          /* slots that must live while the graph runs: inputs and those that the recipe returns */
+    int n_lent;                 /* of these, the first: their objects are a tensor's, and go with it */
     int n_results;
     NX_VEC(nxpy_told) told;     /* results behind the recipe's, which are compared */
     PyObject *graph;            /* nxpy_graph; NULL when there is nothing to compute */

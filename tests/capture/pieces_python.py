@@ -1,0 +1,453 @@
+"""What programs do with the language around tensors: a compiled function may end at any statement (test_pieces.py)."""
+
+import collections
+import contextlib
+import copy
+import dataclasses
+import enum
+import functools
+import itertools
+import math
+import operator
+import typing
+
+import narthex as torch
+
+
+def about_exc(m, x):
+    out = []
+    try:
+        y = x * 2
+        out.append(y)
+        if x.shape[0] > 1:
+            raise ValueError("big")
+        out.append(0)
+    except ValueError as e:
+        out.append(str(e))
+        z = x + 1
+    finally:
+        out.append(x.sum())
+    return out, z
+
+
+def about_with(m, x):
+    log = []
+
+    @contextlib.contextmanager
+    def ctx(k):
+        log.append(k)
+        try:
+            yield k * 2
+        finally:
+            log.append(-k)
+
+    with ctx(1) as a:
+        y = x * a
+        with ctx(2) as b:
+            z = y + b
+    return z, log
+
+
+def about_gen(m, x):
+    def gen():
+        total = x * 0
+        for k in range(3):
+            total = total + x * k
+            yield total
+
+    g = gen()
+    a = next(g)
+    b = next(g)
+    rest = list(g)
+    return a, b, rest
+
+
+def about_closure(m, x):
+    count = 0
+
+    def inc(t):
+        nonlocal count
+        count += 1
+        return t + count
+
+    y = inc(x)
+    z = inc(y)
+    return z, count
+
+
+def about_dict(m, x):
+    d = collections.OrderedDict(a=x, b=x * 2)
+    d.move_to_end("a")
+    e = collections.defaultdict(list)
+    e["k"].append(x + 1)
+    e["k"].append(2)
+    c = collections.Counter("abca")
+    return list(d), d["b"], e["k"], c["a"], collections.deque([x, 1], maxlen=2)
+
+
+@dataclasses.dataclass
+class D:
+    t: object
+    n: int = 0
+
+    def step(self):
+        self.n += 1
+        self.t = self.t * 2
+        return self
+
+
+def about_dataclass(m, x):
+    d = D(x)
+    d.step()
+    e = dataclasses.replace(d, n=10)
+    d.step()
+    return d.t, d.n, e.t, e.n
+
+
+def about_lists(m, x):
+    own = [x]
+    k = own
+    own.append(x + 1)
+    k += [x + 2]
+    own.insert(0, 5)
+    t = own.pop()
+    own[1:2] = [x * 3, x * 4]
+    return own, t, k is own
+
+
+def about_string(m, x):
+    n = f"{x.shape[0]:03d}-{tuple(x.shape)}-{x.dtype}"
+    y = x * len(n)
+    return y, n, f"{x.dim():>3}"
+
+
+def about_walrus(m, x):
+    if (n := x.size(0)) > 2:
+        x = x * n
+    out = [y for k in range(3) if (y := x + k) is not None]
+    return out
+
+
+def about_match(m, x):
+    match tuple(x.shape):
+        case (3, k):
+            r = x * k
+        case _:
+            r = x
+    return r
+
+
+def about_del(m, x):
+    y = x * 2
+    z = y
+    del y
+    w = {"a": z}
+    del w["a"]
+    return z, w
+
+
+def about_sort(m, x):
+    own = sorted([(k, x * k) for k in (3, 1, 2)], key=lambda t: t[0])
+    v, i = x.sort(dim=1)
+    t = torch.topk(x, 2)
+    return [a for a, _ in own], own[0][1], v, i, t.values, type(t).__name__
+
+
+def about_named(m, x):
+    P = collections.namedtuple("P", "a b")
+    p = P(x, 2)
+    q = p._replace(b=3)
+    return p.a * q.b, q
+
+
+class Base:
+    scale = 2
+
+    def __init__(self):
+        self.items, self._v = [], 1
+
+    def act(self, x):
+        self.items.append(x.sum())
+        return x * self.scale
+
+    @property
+    def v(self):
+        return self._v
+
+    @v.setter
+    def v(self, k):
+        self._v = k * 2
+
+    @classmethod
+    def make(cls):
+        return cls()
+
+    @staticmethod
+    def half(x):
+        return x / 2
+
+
+class Sub(Base):
+    scale = 3
+    __slots__ = ("s",)
+
+    def act(self, x):
+        self.s = x.mean()
+        return super().act(x) + self.s
+
+
+def about_class(m, x):
+    o = Sub.make()
+    y = o.act(x)
+    o.v = 4
+    z = o.act(o.half(y)) * o.v
+    return y, z, len(o.items), o.s, o.v
+
+
+def about_loops(m, x):
+    out = []
+    for i in range(6):
+        if i == 1:
+            continue
+        if i == 4:
+            break
+        out.append(x * i)
+    else:
+        out.append("never")
+    k = 0
+    while k < 3:
+        k += 1
+        x = x + k
+    else:
+        out.append(x)
+    return out, k
+
+
+def about_try_return(m, x):
+    log = []
+
+    def inner(t):
+        try:
+            log.append(1)
+            if t.shape[0] == 3:
+                return t * 2
+        finally:
+            log.append(2)
+        return t
+
+    y = inner(x)
+    z = inner(x[:2])
+    return y, z, log
+
+
+def about_nested_exc(m, x):
+    def deep(k):
+        if k == 0:
+            raise KeyError("deep")
+        return deep(k - 1)
+
+    try:
+        try:
+            y = x + 1
+            deep(3)
+        except IndexError:
+            y = None
+        finally:
+            y = y * 2
+    except KeyError as e:
+        err = e.args[0]
+        z = y + 1
+    return y, z, err
+
+
+def about_args(m, x):
+    def f(a, /, b, *c, d=4, **e):
+        return a * b + sum(c) + d + sum(e.values())
+
+    y = f(x, 2)
+    z = f(x, 2, 3, 4, d=5, k=6)
+    args, kw = (x, 1), {"d": 2, "q": x}
+    w = f(*args, *[7], **kw)
+    p = functools.partial(f, x, d=1)
+    return y, z, w, p(3)
+
+
+def about_sets(m, x):
+    s = {1, 2, 3}
+    s |= {4}
+    t = s - {1}
+    t.discard(2)
+    y = x * len(t) + sum(s)
+    return y, sorted(s), sorted(t), 3 in t
+
+
+def about_enum(m, x):
+    class_ = enum.Enum("C", "A B")
+    c = class_.A
+    y = x * c.value
+    return y, c.name, class_["B"].value
+
+
+def about_send(m, x):
+    def gen():
+        t = yield x
+        while True:
+            t = yield t * 2
+            if t is None:
+                return "end"
+
+    g = gen()
+    a = next(g)
+    b = g.send(a + 1)
+    c = g.send(b)
+    try:
+        g.send(None)
+    except StopIteration as e:
+        v = e.value
+    return a, b, c, v
+
+
+def about_yield_from(m, x):
+    def inner():
+        yield x + 1
+        return x * 5
+
+    def outer():
+        k = yield from inner()
+        yield k
+
+    out = list(outer())
+    return out
+
+
+def about_itertools(m, x):
+    a = list(itertools.chain([x], (x + k for k in range(2))))
+    b = [s * t for s, t in itertools.product((1, 2), (x, x * 2))]
+    c = list(itertools.accumulate([1, 2, 3]))
+    d = functools.reduce(operator.add, a)
+    e = list(map(lambda t: t * 2, a))
+    return a, b, c, d, e
+
+
+def about_iter(m, x):
+    it = iter([x, x + 1, x + 2])
+    a = next(it)
+    rest = 0
+    for t in it:
+        rest = rest + t
+    d = next(it, None)
+    en = enumerate([x, x * 2], 1)
+    i, t = next(en)
+    z = zip([1, 2], en)
+    return a, rest, d, i, t, [(p, q[0]) for p, q in z]
+
+
+def about_unpack(m, x):
+    a, *b = x
+    (c, d), e = (x[0], x[1]), 3
+    f, g = b
+    a, c = c, a
+    return a, b, c, d, e, f + g
+
+
+def about_lists_alias(m, x):
+    a = [[x], [x]]
+    b = a[0]
+    b.append(x + 1)
+    a[1] = b
+    a[1].append(2)
+    c = copy.copy(a)
+    d = copy.deepcopy([1, [2]])
+    d[1].append(3)
+    c.append(0)
+    return a, b, len(c), d
+
+
+def about_dict_ops(m, x):
+    d = {"a": x}
+    d.update(b=x + 1)
+    d.setdefault("c", []).append(x)
+    e = {**d, "a": 1}
+    v = d.pop("b")
+    k = list(d)
+    d["z"] = len(d)
+    del d["a"]
+    f = {k: v for k, v in sorted(d.items(), key=lambda t: t[0]) if k != "c"}
+    return d, e["a"], v, k, f, "a" in d
+
+
+def about_namedtuple(m, x):
+    class T(typing.NamedTuple):
+        a: object
+        b: int = 2
+
+    t = T(x)
+    u = t._replace(b=3)
+    return t.a * u.b, tuple(u)
+
+
+def about_strings(m, x):
+    names = [n for n, _ in m.named_parameters()]
+    s = ",".join(names).upper().split(",")
+    k = sum(len(t) for t in s)
+    y = x * k
+    t = f"{k:>5}|{names[0]!r}"
+    return y, s, t, t.strip()[-3:]
+
+
+def about_math(m, x):
+    s = math.sqrt(x.shape[0]) + math.floor(2.7)
+    y = x * s / math.pi
+    n = -(-x.shape[1] // 3)
+    d, r = divmod(x.shape[1], 3)
+    return y, n, d, r, round(s, 3)
+
+
+def about_lambda_default(m, x):
+    fs = [lambda t, k=k: t * k for k in range(3)]
+    return [f(x) for f in fs]
+
+
+def about_deco(m, x):
+    calls = []
+
+    def deco(n):
+        def wrap(f):
+            @functools.wraps(f)
+            def g(*a):
+                calls.append(f.__name__)
+                return f(*a) * n
+
+            return g
+
+        return wrap
+
+    @deco(3)
+    def body(t):
+        return t + 1
+
+    y = body(x)
+    return y, calls, body.__name__
+
+
+def about_assert(m, x):
+    assert x.dim() == 2, "dim"
+    y = x * 2
+    try:
+        assert y.shape[0] == 4, f"shape {tuple(y.shape)}"
+    except AssertionError as e:
+        t = str(e)
+    return y, t
+
+
+def about_getattr(m, x):
+    f = m.a
+    g = getattr(m, "nothing", None)
+    m.dyn = 5
+    y = f(x) * m.dyn
+    h = hasattr(m, "dyn")
+    delattr(m, "dyn")
+    return y, g, h, hasattr(m, "dyn"), vars(m)["calls"]
+
+
+PROGRAMS = [value for name, value in list(globals().items()) if name.startswith("about_")]
