@@ -47,3 +47,12 @@ def test_parts_of_a_sparse_tensor(name):
     with pytest.raises(RuntimeError) as ours:
         getattr(nt.ones(2), name)()
     assert str(ours.value) == str(theirs.value)
+
+
+def test_functions_that_write_have_every_form_of_their_methods():
+    names = [name for name in dir(nt) if name.endswith("_") and name[0] != "_" and hasattr(nt.Tensor, name)]
+    for name in names:
+        forms = [(getattr(of, name).__doc__ or "").count("(Tensor") for of in (nt, nt.Tensor)]
+        assert forms[0] == forms[1], f"torch.{name} has {forms[0]} of the {forms[1]} forms of Tensor.{name}"
+    x = nt.arange(4.0)
+    assert nt.clamp_(x, min=0.5) is x and nt.clip_(x, 0, nt.tensor(2.0).item()).tolist() == [0.5, 1.0, 2.0, 2.0]
