@@ -6,6 +6,7 @@ import re
 import warnings
 
 import narthex as nt
+import numpy as np
 import pytest
 import torch
 
@@ -316,3 +317,20 @@ def test_a_file_is_checked() -> None:
     file.seek(0)
     with pytest.raises((RuntimeError, ValueError), match="size is inconsistent with indices"):
         nt.load(file)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_sparse_adam_by_places_of_two_dimensions(transposed: bool) -> None:
+    found = []
+    for m in (nt, torch):
+        w = m.arange(12.0).view(4, 3).t() if transposed else m.arange(12.0).view(3, 4)
+        w = w.detach().requires_grad_()
+        optimizer = m.optim.SparseAdam([w], lr=0.1, maximize=transposed)
+        for k in range(3):
+            places = m.tensor([[0, 2, 0, 2], [1, 0, 1, 2]])
+            w.grad = m.sparse_coo_tensor(places, m.tensor([0.5, -1.0, 2.0, k - 1.0]), w.shape)
+            optimizer.step()
+        state = optimizer.state[w]
+        found.append([w.detach().numpy(), state["exp_avg"].numpy(), state["exp_avg_sq"].numpy()])
+    for mine, theirs in zip(*found):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-7)

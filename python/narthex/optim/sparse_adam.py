@@ -1,6 +1,5 @@
 """SparseAdam: Adam over the elements that a sparse gradient has. What it does not have stays as it is, moments too."""
 
-from .. import _C
 from .each import EachParameter, check_betas, zeros
 from .optimizer import check_options
 
@@ -36,12 +35,13 @@ class SparseAdam(EachParameter):
         state["exp_avg"], state["exp_avg_sq"] = zeros(parameter), zeros(parameter)
 
     def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
-        grad, (beta1, beta2), step = grad.coalesce(), group["betas"], state["step"].item()
-        values, moments = grad.values(), []
+        grad, (beta1, beta2), step = grad.coalesced(), group["betas"], state["step"].item()
+        indices, values = grad._parts
+        places, moments = indices.unbind(0), []
         for name, now, beta in (("exp_avg", values, beta1), ("exp_avg_sq", values * values, beta2)):
-            before = state[name].sparse_mask(grad).values()
-            change = (now - before) * (1 - beta)
-            state[name].add_(grad.with_values(change))
-            moments.append(change + before)
+            before = state[name][places]
+            moments.append((now - before).mul_(1 - beta).add_(before))
+            state[name].index_put_(places, moments[-1])
         size = group["lr"] * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
-        parameter.add_(grad.with_values(moments[0] / _C.sqrt(moments[1]).add_(group["eps"])), alpha=-size)
+        change = moments[0] / moments[1].sqrt_().add_(group["eps"])
+        parameter.index_put_(places, parameter[places].add_(change, alpha=-size))

@@ -12,14 +12,18 @@ from .._distinct import unique
 
 def keys_of(indices, sizes):
     """int64[n]: the number of each place."""
-    key = _C.zeros((indices.shape[1],), dtype=_C.int64, device=indices.device)
-    for row, size in zip(indices.unbind(0), sizes):
+    if len(sizes) == 0:
+        return _C.zeros((indices.shape[1],), dtype=_C.int64, device=indices.device)
+    key, *rows = indices.unbind(0)
+    for row, size in zip(rows, sizes[1:]):
         key = key * size + row
     return key
 
 
 def places_of(keys, sizes):
     """int64[k, n]: the places of these numbers."""
+    if len(sizes) == 1:
+        return keys.unsqueeze(0)
     rows = []
     for size in reversed(sizes):
         rows.append(keys % size if size else keys)

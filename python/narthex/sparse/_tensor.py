@@ -187,7 +187,7 @@ class SparseTensor(Tensor):
 
     def sparse_sizes(self) -> tuple:
         """The sizes of the dimensions that places have."""
-        return tuple(self.shape[: self.dim() - self._parts[-1].dim() + 1]) if self._kind == COO else tuple(self.shape)
+        return tuple(self.shape[: self._parts[0].shape[0]]) if self._kind == COO else tuple(self.shape)
 
     def coalesced(self) -> "SparseTensor":
         """Of COO: itself when each place is there once, else a new one."""
