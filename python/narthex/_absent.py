@@ -1,17 +1,35 @@
-"""What a program asks for and Narthex does not have: AttributeErrors that say so, and the list for `narthex run`."""
+"""What a program asks for and Narthex does not have: errors that say so, and the list for `narthex run`."""
 
 asked: dict = {}  # full names, in the order in which they were first asked for
 
 
-def absent(module: str, name: str, instead: str = "") -> AttributeError:
-    """The error for `module` ("torch.nn") having no `name`, which is noted; `instead` says what there is."""
+def _is_imported(module: str, name: str) -> bool:
+    """Whether a module's `__getattr__` is asked by `from module import name`, for which an AttributeError would become
+    Python's own words. A submodule that is being imported is left to Python."""
+    import sys
+    from opcode import opmap
+
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name in ("__getattr__", "getattr_"):
+        frame = frame.f_back
+    if frame is None or frame.f_lasti < 0 or frame.f_code.co_code[frame.f_lasti] != opmap["IMPORT_FROM"]:
+        return False
+    own = module.replace("torch", "narthex", 1)
+    return f"{module}.{name}" not in sys.modules and f"{own}.{name}" not in sys.modules
+
+
+def absent(module: str, name: str, instead: str = "") -> AttributeError | ImportError:
+    """The error for `module` ("torch.nn") having no `name`, which is noted; `instead` says what there is. It is an
+    ImportError for `from torch.nn import name`."""
     from . import narthex_version
 
     if not name.startswith("_"):  # `from . import _run` asks, too
         asked[f"{module}.{name}"] = None
     hint = f" ({instead})" if instead else ""
-    text = f"module '{module}' has no attribute '{name}': Narthex {narthex_version} does not have it{hint}"
-    return AttributeError(text)
+    lack = f"Narthex {narthex_version} does not have it{hint}"
+    if _is_imported(module, name):
+        return ImportError(f"cannot import name '{name}' from '{module}': {lack}", name=module)
+    return AttributeError(f"module '{module}' has no attribute '{name}': {lack}")
 
 
 def getter(module: str):

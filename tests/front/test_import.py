@@ -53,6 +53,16 @@ def test_missing_names_say_so():
     assert "nn" in dir(nt) and nt.float is nt.float32 and nt.ops.aten.add.Tensor.name() == "aten::add.Tensor"
 
 
+@pytest.mark.parametrize("module", ["", ".nn", ".nn.functional", ".utils", ".linalg", ".jit"])
+def test_missing_names_that_are_imported_say_so(module):
+    said = rf"^cannot import name 'Quux' from 'torch{module}': Narthex .* does not have it"
+    with pytest.raises(ImportError, match=said):
+        exec(f"from narthex{module} import Quux")
+    with pytest.raises(AttributeError, match=f"module 'torch{module}' has no attribute 'Quux'"):
+        exec(f"import narthex{module}; narthex{module}.Quux")
+    exec(f"import narthex{module}; assert not hasattr(narthex{module}, 'Quux')")
+
+
 def test_operators_by_name():
     x = nt.tensor([1.0, 2.0])
     assert nt.ops.aten.add.Tensor(x, x, alpha=2).tolist() == [3.0, 6.0]

@@ -20,8 +20,6 @@ ENDS = {
     "RTDetrForObjectDetection": "a store into an object that existed before",
     "EncodecModel": "a value whose origin capture does not know",
     "MusicgenForCausalLM": "Random.random",
-    "TimeSeriesTransformerForPrediction": "a descriptor of type property",
-    "InformerForPrediction": "a descriptor of type property",
     "LEDForConditionalGeneration": "the graph writes what existed before",
     "GptOssForCausalLM": "the graph writes what existed before",
 }
