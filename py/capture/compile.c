@@ -7,6 +7,7 @@
  * knows it is simply called, too.
  * Next: segment.c. */
 #include "capture/capture.h"
+#include "graphs/graphs.h"
 #include "nn/nn.h"
 
 #include <structmember.h>
@@ -260,6 +261,7 @@ static PyObject *captured_new(PyTypeObject *type, PyObject *args, PyObject *keyw
         return PyErr_Format(PyExc_TypeError, "torch.compile: got %s and backend %s, expected two callables", Py_TYPE(fn)->tp_name,
                             Py_TYPE(backend)->tp_name);
     }
+    nxpy__graph_class = &nxpy_graph_type;
     if (check_interpreter() < 0 || nxpy__calls_init(extension) < 0) return NULL;
     nxpy_captured *captured = (nxpy_captured *)type->tp_alloc(type, 0);
     if (!captured) return NULL;

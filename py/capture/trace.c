@@ -48,6 +48,10 @@ static nx_status begin(nxpy_trace *trace) {
     NX_TRY(nx_graph_new(&trace->graph));
     trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE, .unknown = nxpy__stop_unknown,
                                  .refuse = nxpy__stop_refused, .context = trace};
+    PyObject *shown = PyObject_GetAttrString(trace->owner->backend, "shows_graph"); /* any other callable may show it */
+    trace->spells = nxpy__log || !shown || shown == Py_True;
+    Py_XDECREF(shown);
+    nxpy_forget_error();
     trace->grad_at_start = nx_grad_enabled();
     trace->whole_at_start = nxpy__whole;
     trace->autocast_at_start = nxpy__autocast_now();

@@ -10,6 +10,7 @@
 enum { READS = 1, CHANGES, LOOKS, COMPUTES, HANDS_ON, APPENDS, ASKS, TORCH };
 static nx_map calls;    /* callable -> what it does; filled once, holds for ever */
 static nx_map specials; /* callable -> nxpy_special_fn */
+PyTypeObject *nxpy__graph_class;
 
 /* "" is builtins, "_C" the extension, "a:b" attribute b of module a, anything else an attribute of builtins. New reference. */
 static PyObject *owner_of(const char *name, PyObject *extension) {
@@ -366,6 +367,7 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
     }
     PyObject *of_class = class_method_of(function);
     if (of_class && nx_map_get(&calls, of_class)) return call_known(loop, function, READS, args, n, kw_names);
+    if (Py_TYPE(function) == nxpy__graph_class) return call_known(loop, function, TORCH, args, n, kw_names);
     if (nxpy__is_a(function, NXPY_KIND_GETTER)) return call_getter(loop, function, args, n, kw_names);
     if (nxpy__is_a(function, NXPY_KIND_PARTIAL)) return call_partial(loop, function, args, n, kw_names);
     bool init = Py_TYPE(function) == &PyWrapperDescr_Type && n > 0 && nxpy__is_exception(args[0]) && nxpy__is_born(trace, args[0]) &&
@@ -418,8 +420,8 @@ PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ss
     }
     if (PyFunction_Check(function) || Py_TYPE(function) == &nxpy_captured_type) return call_python(loop, function, args, n, kw_names);
     if (nxpy_function_check(function) || is_metadata_method(function) || is_tensor_operator(function)) {
-        bool number = n > 0 && PyNumber_Check(args[0]) && !nxpy_tensor_check(args[0]); /* torch.add(2, x) makes a tensor of it */
-        int spelling = number ? nxpy__spell_begin(trace, function, args, n, kw_names) : 0;
+        bool alone = n == 1 && nxpy_tensor_check(args[0]); /* there is one way to write that */
+        int spelling = alone ? 0 : nxpy__spell_begin(trace, function, args, n, kw_names);
         return trace->stop ? NULL : nxpy__spell_end(trace, spelling, call_known(loop, function, TORCH, args, n, kw_names));
     }
     return call_c(loop, function, args, n, kw_names);

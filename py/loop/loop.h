@@ -29,6 +29,7 @@ typedef PyObject *nxpy_binary_fn(PyObject *x, PyObject *y);
 extern nxpy_binary_fn *const nxpy__binary_fns[]; /* by nxpy_binary */
 extern int64_t nxpy__stop_at;   /* for tests: every trace stops before its instruction of this number; 0: none does */
 int nxpy__calls_init(PyObject *extension); /* calls.c: the table of calls.def, once */
+extern PyTypeObject *nxpy__graph_class; /* narthex._C.Graph: a call of a graph is recorded as what it calls */
 int nxpy__abc_init(void);   /* specials.c */
 int nxpy__add_rules(PyObject *module); /* rules.c: into narthex._C */
 /* Python code that may not run while a trace runs is asked when it is over, and the trace begins again. A question: (class, abstract

@@ -249,6 +249,7 @@ typedef struct nxpy_trace {
     NX_VEC(nxpy_opened) opened;
     PyObject *events;           /* list of what a listener hears when the trace is over, owned or NULL */
     PyObject *sources;          /* file -> lines, read when the trace is over; owned or NULL */
+    bool spells;                /* somebody looks at the graph: */
     PyObject *spellings;        /* list: rows of calls (spelling.c); owned or NULL */
     PyObject *ask;              /* what must be found when the trace is over (specials.c); owned or NULL */
     PyObject *ask_arguments;    /* tuple: what a function is asked with; owned or NULL */

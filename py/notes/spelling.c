@@ -73,7 +73,7 @@ static PyObject *row_of(nxpy_trace *trace, PyObject *callable, PyObject *const *
 
 int nxpy__spell_begin(nxpy_trace *trace, PyObject *callable, PyObject *const *args, Py_ssize_t n, PyObject *kw_names) {
     nx_thread *thread = nx_thread_get();
-    if (thread->source.spelling || trace->region || thread->n_levels || trace->stop || nxpy_any_asks(args, n)) return 0;
+    if (!trace->spells || thread->source.spelling || trace->region || thread->n_levels || trace->stop || nxpy_any_asks(args, n)) return 0;
     if (!trace->spellings && !(trace->spellings = PyList_New(0))) goto forget;
     PyObject *row = row_of(trace, callable, args, n, kw_names);
     bool added = row && !trace->stop && PyList_Append(trace->spellings, row) == 0;
@@ -94,10 +94,13 @@ int nxpy__spell_operator(nxpy_trace *trace, const char *name, PyObject *const *a
 
 /* The row with what came of the call. */
 static PyObject *finished(nxpy_trace *trace, PyObject *row, PyObject *result) {
-    PyObject *parts = PyList_New(0), *shown = parts ? told(trace, result, parts) : NULL, *made = NULL;
+    PyObject *parts = PyList_New(0), *made = NULL;
+    PyObject *plain = PyTuple_Check(result) ? PyTuple_GetSlice(result, 0, PY_SSIZE_T_MAX) : Py_NewRef(result); /* of named parts */
+    PyObject *shown = parts && plain ? told(trace, plain, parts) : NULL;
     if (shown) made = Py_BuildValue("(OOOOOO)", PyTuple_GET_ITEM(row, 0), PyTuple_GET_ITEM(row, 1), PyTuple_GET_ITEM(row, 2),
                                     PyTuple_GET_ITEM(row, 3), shown, parts);
     Py_XDECREF(shown);
+    Py_XDECREF(plain);
     Py_XDECREF(parts);
     return made;
 }

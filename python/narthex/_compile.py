@@ -30,7 +30,9 @@ class Backend:
     def __init__(self, backend, keywords: dict, name: str | None = None) -> None:
         self.backend, self.keywords = backend, keywords
         self.compiler_name = name or getattr(backend, "__name__", None)
-        self.is_ours = (getattr(backend, "__module__", None) or "").startswith("narthex.")
+        module = getattr(backend, "__module__", None) or ""
+        self.is_ours = module.startswith("narthex.")
+        self.shows_graph = not module.startswith(("narthex._dynamo.backends", "narthex.compat"))  # to programs
         self.before_compiling = None  # called with nothing before each graph
         # A graph whose sizes vary: a backend of ours gets one graph of numbers for each shape, another one all at once.
         self.shares_graph = not getattr(backend, "fits_shapes", False)

@@ -52,6 +52,18 @@ torch.einsum("ij,jk->ik", x, y)
 torch.norm(x)
 x.norm()
 torch.cdist(x, x)
+torch.ones(2, 3) + x
+x.view(3, 2)
+x.view((3, 2)).transpose(dim0=0, dim1=1)
+torch.sum(x, dim=1, keepdim=True)
+x.sum(-1)
+torch.cat([x, x], dim=-1)
+torch.where(x > 1, x, 0.0)
+x.to(torch.float64).clamp(min=2)
+x.split(1)[0]
+torch.topk(x, 2, dim=1).values
+x.masked_fill(i == 1, 0.5)
+x.addmm(x, y, alpha=2) if 0 else torch.addmm(x, x, y, alpha=2)
 """.strip().splitlines()
 
 

@@ -109,6 +109,7 @@ class Reader:
         self.call_of = {part.name: call for call in calls for part in call.parts}
         self.made: dict = {}  # name -> node
         self.given: dict = {}  # (name, which result) -> node: of calls, and parts of several results
+        self.parts: dict = {}  # (name, which result) -> (node, place): of calls that give several
         self.last: dict = {}  # node -> the newest part of its results
         kept = {call.results[0][0] for call in calls if self._name_fits(call)}
         names = [name for name in self.behind if name not in self.call_of or name in kept]
@@ -158,8 +159,7 @@ class Reader:
             return
         places = [at for at, item in enumerate(call.shown) if item is NotImplemented]
         self._tell(new, tuple(values[places.index(k)] if k in places else None for k in range(len(call.shown))))
-        for result, at in zip(call.results, places):
-            self.given[result] = self._part(new, at)
+        self.parts.update((result, (new, at)) for result, at in zip(call.results, places))
 
     def _value_of(self, result: tuple):
         value = self.behind[result[0]].value
@@ -178,6 +178,8 @@ class Reader:
 
     def _value(self, name: str, which: int) -> Node:
         found = self.given.get((name, which))
+        if found is None and (name, which) in self.parts:
+            found = self.given[name, which] = self._part(*self.parts[name, which])
         if found is None:
             found = self.made[name]
             if isinstance(self.behind[name].value, tuple):

@@ -34,7 +34,7 @@ def split_module(
     base, at, modules = Graph(), {}, {}
     for node in m.graph.nodes:
         if node.op == "placeholder":
-            at[node] = base.placeholder(node.target, node.type, *node.args)
+            at[node] = base.create_node("placeholder", node.target, node.args, {}, node.name, node.type)
             at[node].meta = dict(node.meta)
     for name in order:
         _part(m, name, parts[name], base, at, modules, qualname_map, partition_affix, tuple_return)
