@@ -42,12 +42,10 @@ nx_status nx_mask_check(const nx_array *x, int dim, const nx_array *mask) {
 }
 
 static nx_status add_mask(indices *p, const nx_array *x, nx_tensor *mask) {
-    const nx_op *places_of = nx_op_get("aten::nonzero_numpy");
     nx_value places;
     if (mask->a.ndim == 0) return NX_OK; /* PyTorch's list, too, loses it */
     NX_TRY(nx_mask_check(x, p->n, &mask->a));
-    if (places_of == NULL) return nx_fail(NX_NOT_IMPLEMENTED, "index: a mask needs aten::nonzero_numpy");
-    NX_TRY(nx_op_call(places_of, (nx_value[]){nx_value_tensor(mask)}, &places));
+    NX_TRY(nx_op_call(nx_known(NX_KNOWN_PLACES), (nx_value[]){nx_value_tensor(mask)}, &places));
     nx_status status = NX_OK;
     for (int k = 0; k < places.n && status == NX_OK; k++) status = add(p, x, places.list[k].tensor);
     nx_value_drop(&places);
@@ -76,7 +74,7 @@ static int only_mask(const nx_value *list) {
 
 /* Whether `op` fills the places of a mask of x: a copy of x where it does not write into x itself. */
 static bool is_fill(const nx_op *op, const nx_value *in) {
-    if (op != nx_op_get("aten::index_put_") && op != nx_op_get("aten::index_put")) return false;
+    if (op != nx_known(NX_KNOWN_PUT_INTO) && op != nx_known(NX_KNOWN_PUT)) return false;
     const nx_array *x = in[0].array, *value = in[2].array;
     int at = only_mask(&in[1]);
     if (at < 0 || in[3].i || value->numel != 1 || value->dtype != x->dtype || !nx_device_same(value->device, x->device)) return false;
@@ -85,7 +83,7 @@ static bool is_fill(const nx_op *op, const nx_value *in) {
 
 static nx_status viewed(nx_tensor *t, const int64_t *size, int ndim, nx_value *out) {
     nx_value in[] = {nx_value_tensor(t), nx_value_ints(size, ndim)};
-    return nx_redispatch(nx_op_get("aten::reshape"), NX_DEVICE_KEY(t->a.device), NX_N_KEYS, in, out);
+    return nx_redispatch(nx_known(NX_KNOWN_RESHAPE), NX_DEVICE_KEY(t->a.device), NX_N_KEYS, in, out);
 }
 
 /* The mask with dimensions of size 1 behind its own, for those of x that it does not name. */
@@ -93,7 +91,7 @@ static nx_status fill_by_mask(const nx_op *op, const nx_value *in, nx_value *out
     const nx_array *x = in[0].array;
     int at = only_mask(&in[1]), ndim = x->ndim - at;
     nx_tensor *mask = in[1].list[at].tensor;
-    bool copies = op == nx_op_get("aten::index_put"), in_one = copies && x->contiguous; /* the results of both lie like x */
+    bool copies = op == nx_known(NX_KNOWN_PUT), in_one = copies && x->contiguous; /* the results of both lie like x */
     nx_value spread, number = NX_VALUE_NONE, to = in[0];
     int64_t size[NX_MAX_DIMS];
     NX_TRY(nx_mask_check(x, at, &mask->a));
@@ -102,10 +100,10 @@ static nx_status fill_by_mask(const nx_op *op, const nx_value *in, nx_value *out
     nx_status status = viewed(in[2].tensor, size, 0, &number);
     if (status == NX_OK && copies && !in_one) {
         nx_value copy[] = {in[0], NX_VALUE_NONE};
-        status = nx_redispatch(nx_op_get("aten::clone"), NX_DEVICE_KEY(x->device), NX_N_KEYS, copy, &to);
+        status = nx_redispatch(nx_known(NX_KNOWN_CLONE), NX_DEVICE_KEY(x->device), NX_N_KEYS, copy, &to);
     }
     if (status == NX_OK) {
-        const nx_op *fill = nx_op_get(in_one ? "aten::masked_fill.Tensor" : "aten::masked_fill_.Tensor");
+        const nx_op *fill = nx_known(in_one ? NX_KNOWN_FILL : NX_KNOWN_FILL_INTO);
         status = nx_redispatch(fill, NX_DEVICE_KEY(x->device), NX_N_KEYS, (nx_value[]){to, spread, number}, out);
         if (to.tensor != in[0].tensor) nx_value_drop(&to);
     }

@@ -17,7 +17,7 @@ void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, 
         nx__cast_fn *cast = moves->cast[from_dtype][to_dtype];
         if (NX_LIKELY(cast != NULL)) cast(to, to_step, from, from_step, n);
         else nx__rare_cast(moves, to_dtype, to, to_step, from_dtype, from, from_step, n);
-    } else if (to_step == bytes && from_step == bytes && n > 0) memmove(to, from, (size_t)(n * bytes));
+    } else if (to_step == bytes && from_step == bytes && n > 0) moves->bytes(to, from, n * bytes);
     else moves->move[bytes](to, to_step, from, from_step, n);
 }
 

@@ -13,6 +13,7 @@ NX_EACH_LEVEL(NX_LEVEL_DECLARE, nx__cast_fn nx__narrow_f16)
 typedef struct nx__moves {
     nx__cast_fn *cast[NX_N_DTYPES][NX_N_DTYPES]; /* from, to; NULL: see nx__rare_cast */
     nx__cast_fn *move[NX_MAX_ELEMENT_BYTES + 1]; /* of one dtype, by its size */
+    void (*bytes)(char *to, const char *from, int64_t n); /* side by side; they may overlap */
     nx__plane_fn *rows;                          /* rows of `columns` bytes */
     nx__plane_fn *turn[NX_MAX_ELEMENT_BYTES + 1];/* element (row, column) from element (column, row), by size */
 } nx__moves;

@@ -124,3 +124,15 @@ def test_read_before_it_is_written(name: str) -> None:
     b = nt.arange(9.0).reshape(1, 3, 3)
     expected = apart(b.clone()).tolist()
     assert shared(b).tolist() == expected
+
+
+@pytest.mark.parametrize("n", [2047, 2048, 2049, 4096 + 31, 70001])
+@pytest.mark.parametrize("shift", [1, 7, 31, 32])
+def test_parts_that_begin_farther_in_a_page(n: int, shift: int) -> None:
+    """x[shift:] = y: every byte, and none beside them."""
+    torch.manual_seed(n)
+    y = torch.randint(0, 256, (n,), dtype=torch.uint8)
+    theirs, ours = torch.zeros(n + 2 * shift, dtype=torch.uint8), nt.zeros(n + 2 * shift, dtype=nt.uint8)
+    theirs[shift:-shift] = y
+    ours[shift:-shift] = nt.tensor(y.tolist(), dtype=nt.uint8)
+    assert ours.tolist() == theirs.tolist()
