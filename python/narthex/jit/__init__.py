@@ -88,6 +88,11 @@ def export(fn):
     return _marked(fn, "export")
 
 
+def script_method(fn):
+    """Marks a method of a ScriptModule of one's own."""
+    return _marked(fn, "export")
+
+
 def _overload(fn):
     return fn
 
@@ -312,11 +317,42 @@ class TracingCheckError(Exception):
     """A trace cannot be called with the inputs that it was made with."""
 
 
-class ScriptModule:
-    """A module with code: what script, trace and load give. A subclass of one's own raises."""
+class _KindOfScriptModule(type):
+    """Makes a class of one's own over ScriptModule a class of modules."""
 
-    def __init__(self, *args, **kwargs) -> None:
-        raise NotImplementedError("jit.ScriptModule of one's own is not there: use nn.Module and torch.jit.script")
+    def __new__(cls, name: str, bases: tuple, space: dict):
+        if bases and not space["__module__"].startswith(f"{__package__}"):
+            from ..nn import Module
+
+            if not any(issubclass(base, Module) for base in bases):
+                bases = (*bases, Module)
+        return super().__new__(cls, name, bases, space)
+
+
+class ScriptModule(metaclass=_KindOfScriptModule):
+    """A module with code: what script, trace and load give. A class of one's own over it is a class of modules that run
+    as the Python that they are; their code is written when they are saved."""
+
+    def _scripted(self):
+        from ._script import Unsupported, script_module
+
+        try:
+            return script_module(self)
+        except Unsupported as wrong:
+            raise NotImplementedError(f"jit.script has no code for {type(self).__name__}: {wrong.what}") from None
+
+    @property
+    def code(self) -> str:
+        """The code of forward."""
+        return self._scripted().code
+
+    def save(self, f, _extra_files=None) -> None:
+        """Writes an archive to a path or a binary file."""
+        self._scripted().save(f, _extra_files)
+
+    def save_to_buffer(self, _extra_files=None) -> bytes:
+        """The bytes of an archive."""
+        return self._scripted().save_to_buffer(_extra_files)
 
 
 class RecursiveScriptModule(ScriptModule):

@@ -16,7 +16,9 @@ SIMPLE = (int, float, bool, str)
 FORMAT_NUMBERS = {form: number for number, form in FORMATS.items()}
 GATHERED = {"einsum": 1, "meshgrid": 0, "block_diag": 0, "cartesian_prod": 0, "broadcast_tensors": 0}  # first of a list
 SPREAD = {"view", "reshape", "permute", "expand", "repeat", "tile", "flip", "new_zeros", "new_ones", "new_empty"}
-MARKS = ("script", "script_if_tracing", "_script_if_tracing", "export", "unused", "ignore", "interface")
+MARKS = (
+    "script", "script_if_tracing", "_script_if_tracing", "script_method", "export", "unused", "ignore", "interface",
+)  # fmt: skip
 COMPARED = {ast.Eq: "__eq__", ast.NotEq: "__ne__", ast.Lt: "__lt__", ast.LtE: "__le__", ast.Gt: "__gt__",
             ast.GtE: "__ge__"}  # fmt: skip
 
