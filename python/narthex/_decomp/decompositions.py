@@ -197,3 +197,189 @@ def select_backward(grad_output, input_sizes, dim, index):
 @register_decomposition(aten.slice_backward.default)
 def slice_backward(grad_output, input_sizes, dim, start, end, step):
     return torch.slice_scatter(grad_output.new_zeros(input_sizes), grad_output, dim, start, end, step)
+
+
+# ---- backward passes of norms and losses ----------------------------------------------------------------------------
+@register_decomposition(aten.native_layer_norm_backward.default)
+def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
+    inner = list(range(input.ndim - len(normalized_shape), input.ndim))
+    outer = list(range(input.ndim - len(normalized_shape)))
+    g, x = _wide(grad_out), (_wide(input) - mean) * rstd
+    of_input = of_weight = of_bias = None
+    if output_mask[0]:
+        h = g if weight is None else g * weight
+        middle = torch.mean(h, inner, keepdim=True) + x * torch.mean(h * x, inner, keepdim=True)
+        of_input = ((h - middle) * rstd).to(input.dtype)
+    if output_mask[1] and weight is not None:
+        of_weight = (torch.sum(g * x, outer) if outer else g * x).to(weight.dtype)
+    if output_mask[2] and bias is not None:
+        of_bias = (torch.sum(g, outer) if outer else g.clone()).to(bias.dtype)
+    return of_input, of_weight, of_bias
+
+
+def _classes(self, target, ignore_index):
+    """The dimension of the classes, the targets with it, and which of them count."""
+    dim = 0 if self.ndim < 2 else 1
+    target = target.unsqueeze(dim)
+    counts = target != ignore_index
+    return dim, torch.where(counts, target, 0), counts
+
+
+def _spread(weight, ndim, dim):
+    return weight.view([-1 if d == dim else 1 for d in range(ndim)])
+
+
+@register_decomposition([aten.nll_loss_forward.default, aten.nll_loss2d_forward.default])
+def nll_loss_forward(self, target, weight, reduction, ignore_index):
+    dim, safe, counts = _classes(self, target, ignore_index)
+    shares = None if weight is None else torch.gather(_spread(weight, self.ndim, dim).expand(self.shape), dim, safe)
+    losses = -torch.gather(self if weight is None else self * _spread(weight, self.ndim, dim), dim, safe)
+    losses = torch.where(counts, losses, 0).squeeze(dim)
+    if reduction == 0 and self.ndim > 1:
+        return losses, self.new_zeros(())
+    total = torch.sum(counts).to(self.dtype) if shares is None else torch.sum(torch.where(counts, shares, 0))
+    return torch.sum(losses) / total if reduction == 1 else torch.sum(losses), total
+
+
+@register_decomposition([aten.nll_loss_backward.default, aten.nll_loss2d_backward.default])
+def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
+    dim, safe, counts = _classes(self, target, ignore_index)
+    g = grad_output / total_weight if reduction == 1 else grad_output
+    slope = torch.scatter(torch.zeros_like(self), dim, safe, -1.0)
+    slope = slope if weight is None else slope * _spread(weight, self.ndim, dim)
+    return slope * torch.where(counts, g.unsqueeze(dim) if g.ndim else g, 0)
+
+
+@register_decomposition(aten.embedding_dense_backward.default)
+def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
+    g, indices = _wide(grad_output), indices.long()
+    if scale_grad_by_freq:
+        ones = torch.ones_like(indices)
+        counts = torch.index_put(indices.new_zeros((num_weights,)), [indices], ones, accumulate=True)
+        g = g / counts[indices].unsqueeze(-1)
+    g = torch.where((indices == padding_idx).unsqueeze(-1), 0, g)
+    table = g.new_zeros((num_weights, *grad_output.shape[indices.ndim :]))
+    return torch.index_put(table, [indices], g, accumulate=True).to(grad_output.dtype)
+
+
+# ---- functions of an element ----------------------------------------------------------------------------------------
+@register_decomposition(aten.hardtanh_backward.default)
+def hardtanh_backward(grad_output, self, min_val, max_val):
+    return torch.where((self <= min_val) | (self >= max_val), 0.0, grad_output)
+
+
+@register_decomposition(aten.hardswish_backward.default)
+def hardswish_backward(grad_output, self):
+    g, x = _wide(grad_output), _wide(self)
+    return torch.where(x <= -3, 0.0, torch.where(x < 3, g * (x / 3 + 0.5), g)).to(self.dtype)
+
+
+@register_decomposition(aten.hardsigmoid_backward.default)
+def hardsigmoid_backward(grad_output, self):
+    return torch.where((self > -3.0) & (self < 3.0), grad_output * (1.0 / 6.0), 0.0)
+
+
+@register_decomposition(aten.softplus_backward.default)
+def softplus_backward(grad_output, self, beta, threshold):
+    z = torch.exp(self * beta)
+    return torch.where(self * beta > threshold, grad_output, grad_output * z / (z + 1.0))
+
+
+@register_decomposition(aten.celu.default)
+def celu(self, alpha=1):
+    return torch.where(self > 0, self, torch.expm1(self / alpha) * alpha)
+
+
+@register_decomposition(aten.threshold.default)
+def threshold(self, threshold, value):
+    return torch.where(self <= threshold, value, self)
+
+
+@register_decomposition(aten.hardshrink.default)
+def hardshrink(self, lambd=0.5):
+    return torch.where(torch.abs(self) <= lambd, 0.0, self)
+
+
+@register_decomposition(aten.softshrink.default)
+def softshrink(self, lambd=0.5):
+    return torch.where(torch.abs(self) > lambd, self - torch.sign(self) * lambd, self * 0)
+
+
+@register_decomposition([aten.masked_fill.Scalar, aten.masked_fill.Tensor])
+def masked_fill(self, mask, value):
+    return torch.where(mask, value, self).to(self.dtype)
+
+
+@register_decomposition(aten.deg2rad.default)
+def deg2rad(self):
+    return self * (math.pi / 180)
+
+
+@register_decomposition(aten.rad2deg.default)
+def rad2deg(self):
+    return self * (180 / math.pi)
+
+
+@register_decomposition(aten.frac.default)
+def frac(self):
+    return self - torch.trunc(self)
+
+
+@register_decomposition(aten.xlogy.Tensor)
+def xlogy(self, other):
+    return torch.where(torch.isnan(other), math.nan, torch.where(self == 0, 0.0, self * torch.log(other)))
+
+
+@register_decomposition(aten.logaddexp.default)
+def logaddexp(self, other):
+    most, least = torch.where(self >= other, self, other), torch.where(self >= other, other, self)
+    return torch.where(torch.isinf(most) & (self == other), self, most + torch.log1p(torch.exp(least - most)))
+
+
+@register_decomposition(aten.dot.default)
+def dot(self, tensor):
+    return torch.sum(self * tensor)
+
+
+@register_decomposition(aten.mv.default)
+def mv(self, vec):
+    return torch.sum(self * vec, [1])
+
+
+# ---- shapes ---------------------------------------------------------------------------------------------------------
+@register_decomposition(aten.stack.default)
+def stack(tensors, dim=0):
+    return torch.cat([each.unsqueeze(dim) for each in tensors], dim if dim >= 0 else dim + tensors[0].ndim + 1)
+
+
+@register_decomposition(aten.unbind.int)
+def unbind(self, dim=0):
+    return [torch.select(self, dim, k) for k in range(self.shape[dim])]
+
+
+@register_decomposition(aten.roll.default)
+def roll(self, shifts, dims=()):
+    if not dims:
+        return roll(self.flatten(), shifts, [0]).view(self.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        n = self.shape[dim]
+        first = (n - shift) % n if n else 0
+        places = (torch.arange(n, device=self.device) + first) % n if n else None
+        self = self.clone() if places is None else torch.index_select(self, dim, places)
+    return self
+
+
+@register_decomposition([aten.tril.default])
+def tril(self, diagonal=0):
+    return torch.where(_below(self) <= diagonal, self, 0).to(self.dtype)
+
+
+@register_decomposition([aten.triu.default])
+def triu(self, diagonal=0):
+    return torch.where(_below(self) >= diagonal, self, 0).to(self.dtype)
+
+
+def _below(x):
+    """How far right of the diagonal each place lies."""
+    rows, columns = torch.arange(x.shape[-2], device=x.device), torch.arange(x.shape[-1], device=x.device)
+    return columns - rows.unsqueeze(-1)
