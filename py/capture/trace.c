@@ -53,6 +53,7 @@ static nx_status begin(nxpy_trace *trace) {
     Py_XDECREF(shown);
     nxpy_forget_error();
     trace->grad_at_start = nx_grad_enabled();
+    trace->grads_on_at = -1;
     trace->whole_at_start = nxpy__whole;
     trace->autocast_at_start = nxpy__autocast_now();
     trace->autocast_guard = nx_thread_autocast(thread);
@@ -359,6 +360,7 @@ static bool state_is_makeable(nxpy_trace *trace) {
         trace->unmakeable_at = trace->map_at;
         trace->unmakeable = "a map over slices that has not ended";
     }
+    if (trace->unmakeable_at < 0 && !nxpy__inputs_may_live_on(trace)) return false;
     for (int k = 0; k < trace->notes.n && trace->unmakeable_at < 0; k++) {
         const nxpy_note *note = &trace->notes.at[k];
         nxpy_view view;

@@ -649,15 +649,14 @@ PyObject *nxpy__special_id(ARGS) {
 }
 
 /* ---- the thread's modes -------------------------------------------------------------------------------------------------- */
-/* Gradients may be off for a part of a graph that has them, not the other way round: the graph is compiled without. */
+/* Gradients may be off for a part of a graph that has them. A graph that began without is compiled so: what a part of it with
+ * them computes may be differentiated there, and has no history behind it. */
 PyObject *nxpy__special_set_grad_enabled(ARGS) {
     USE_ALL(1, 1);
     int on = nxpy__truth(loop->trace, args[0]);
     if (on < 0) return NULL;
-    if (on && !loop->trace->grad_at_start) {
-        nxpy__stop(loop->trace, NXPY_BREAK_STATE, "gradients on in a graph that began with them off");
-        return NULL;
-    }
+    nxpy_trace *trace = loop->trace;
+    if (on && !trace->grad_at_start && trace->grads_on_at < 0) trace->grads_on_at = trace->root_loop->in.start;
     nx_grad_set_enabled(on);
     return Py_NewRef(Py_None);
 }

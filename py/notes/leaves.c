@@ -219,8 +219,25 @@ PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *
 }
 
 /* ---- what lives on ------------------------------------------------------------------------------------------------------- */
+/* A history that a part of a graph without gradients gave it. */
+static bool has_lost_history(nxpy_trace *trace, nx_tensor *fake) {
+    bool any = trace->grads_on_at >= 0 && nx_tensor_requires_grad(fake);
+    if (!any || nx_tensor_is_leaf(fake) || nx_grad_is_stand_in(fake)) return false;
+    trace->unmakeable_at = trace->grads_on_at;
+    trace->unmakeable = "a tensor with a history, in a graph that began with gradients off";
+    return true;
+}
+
+bool nxpy__inputs_may_live_on(nxpy_trace *trace) {
+    bool lost = false;
+    for (int k = 0; trace->grads_on_at >= 0 && k < trace->inputs.n && !lost; k++)
+        lost = has_lost_history(trace, nx_tensor_whole(nxpy_tensor_get(trace->notes.at[trace->inputs.at[k]].object)));
+    return !lost;
+}
+
 int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake) {
     search s = {0};
+    if (has_lost_history(trace, nx_tensor_whole(fake))) return 0;
     if (!(trace->leaves.n || trace->uses_up) || !nx_tensor_requires_grad(fake)) return 1;
     nx_status status = search_from(trace, fake, &s);
     search_end(&s);

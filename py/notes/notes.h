@@ -215,6 +215,7 @@ typedef struct nxpy_trace {
     int n_before;               /* notes there were when the last one began */
     NX_VEC(int) leaves;         /* notes of fakes that the trace made and that require gradients, without a history */
     int leaf_at;                /* the root's instruction there that made the first */
+    int grads_on_at;            /* the root's instruction that first recorded gradients in a graph that began without, -1 */
     int unasked_at;             /* where the root last changed who is asked for functions */
     int map_at;                 /* the root's instruction there where the outermost open map over slices began */
     NX_VEC(nxpy_part) parts;    /* of conditions and loops, that are traced and wait for the call */
@@ -478,6 +479,7 @@ PyObject *nxpy__leaves_of(nxpy_trace *trace, PyObject *roots);
 PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *args, Py_ssize_t n);
 /* 1; 2: without its history, which a backward has used up; 0: its history is of leaves of the trace's own; -1 */
 int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake);
+bool nxpy__inputs_may_live_on(nxpy_trace *trace); /* false, with what is unmakeable: one was given a history that the graph loses */
 
 /* ---- small things --------------------------------------------------------------------------------- */
 /* A tensor like `real` without elements, that requires grad as it does. */

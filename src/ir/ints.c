@@ -244,6 +244,24 @@ static nx_status check_kinds(const nx_node *node, const nx__fakes *fakes) {
     return same ? NX_OK : nx_fail(NX_VALUE, "%s gives results of another kind for these sizes", node->name);
 }
 
+/* The fake of the argument that a call writes; NULL: it writes none. */
+static const nx_tensor *written_by(const nx_node *node) {
+    uint64_t mask = nx_op_written(node->op);
+    const nx_value *written = mask ? &node->args[__builtin_ctzll(mask)] : NULL;
+    return written && written->tag == NX_TAG_NODE ? written->node->fakes[written->n] : NULL;
+}
+
+/* The call's results. What it writes keeps its size, as the trace saw it. */
+static nx_status infer(nx_node *node, nx__fakes *fakes) {
+    const nx_tensor *written = written_by(node);
+    nx_meta before;
+    if (written) nx_meta_of(&written->a, &before);
+    NX_TRY(nx__infer(node->op, node->args, node->n_args, fakes));
+    bool same = written == NULL || written->a.ndim == before.ndim;
+    for (int d = 0; written && same && d < before.ndim; d++) same = written->a.sizes[d] == before.size[d];
+    return same ? NX_OK : nx_fail(NX_VALUE, "%s resizes what it writes for these sizes", node->name);
+}
+
 /* The inputs that numbers are, behind those that are tensors already. */
 static nx_status make_open(fit *f) {
     if (f->open || !f->to->n_open) return NX_OK;
@@ -318,7 +336,7 @@ static nx_status fit_call(fit *f, const nx_node *node) {
     if (status == NX_OK)
         status = nx__graph_append_named(f->graph, turned ? NX_NODE_CALL_FUNCTION : node->kind, node->name, op,
                                         turned ? "operator.sub" : node->target, args, op->def->n_in, &copy);
-    if (status == NX_OK) status = nx__infer(op, copy->args, copy->n_args, &fakes);
+    if (status == NX_OK) status = infer(copy, &fakes);
     if (status == NX_OK) status = check_kinds(node, &fakes);
     if (status == NX_OK) status = nx_node_set_fakes(copy, fakes.at, fakes.n);
     if (status == NX_OK) status = nx_node_set_source(copy, &node->source);

@@ -149,3 +149,35 @@ def test_a_replaced_optimize_is_what_compile_calls(m: Any, monkeypatch: pytest.M
 
     monkeypatch.setattr(m._dynamo, "optimize", mine)
     assert m.compile(lambda x: x + 1, backend="eager")(m.ones(1)).item() == 2 and len(calls) == 1
+
+
+def test_gradients_on_in_a_graph_that_began_without():
+    """What is differentiated there has no history afterwards; what would have one ends the graph before."""
+    weight = nt.nn.Parameter(nt.ones(4))
+
+    def forces(x):
+        with nt.enable_grad():
+            y = x.clone().requires_grad_()
+            (g,) = nt.autograd.grad((y * weight).sin().sum(), y, create_graph=True)
+        return g.detach(), (x * weight).sum()
+
+    def kept(x):
+        with nt.enable_grad():
+            y = x * weight
+        return y
+
+    def written(x, z):
+        with nt.enable_grad():
+            z.mul_(weight)
+        return z * x
+
+    x = nt.randn(4)
+    with nt.no_grad():
+        for f, args, whole in ((forces, (x,), True), (kept, (x,), False), (written, (x, nt.ones(4)), False)):
+            given = [nt.ones(4) if a is not x else a for a in args]
+            expected, found = f(*args), nt.compile(f, fullgraph=whole)(*given)
+            pairs = zip(expected, found) if isinstance(expected, tuple) else [(expected, found)]
+            for a, b in [*pairs, *zip(args, given)]:
+                assert nt.allclose(a, b) and a.requires_grad == b.requires_grad
+        with pytest.raises(nt._C.Unsupported, match="a history, in a graph that began with gradients off"):
+            nt.compile(kept, fullgraph=True)(x)

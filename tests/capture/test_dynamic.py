@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -496,3 +497,17 @@ def test_sizes_of_what_no_input_is_left_in(mode):
     for n in (5, 6):
         assert same(compiled(torch.ones(n, 3)), function(torch.ones(n, 3)))
     assert compiled.entries == 1
+
+
+def test_a_result_that_would_be_resized_is_traced_anew():
+    def into(x):
+        out = torch.zeros(3, 4)
+        torch.mul(x, 2, out=out)
+        return out
+
+    compiled = torch.compile(into, dynamic=True)
+    for n in (3, 3, 5, 3):
+        x = torch.randn(n, 4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert torch.equal(compiled(x), x * 2)

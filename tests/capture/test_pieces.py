@@ -82,3 +82,72 @@ def test_pieces(function, mode):
     for label, piece in in_pieces(function):
         found = history(piece, lambda f: torch.compile(f, mode=mode))
         check(expected, found, f"{function.__name__} {label}")
+
+
+# How each call differs from the one before: the batch, and what is set around the call.
+CALLS = [
+    (lambda: torch.randn(3, 4), None),
+    (lambda: torch.randn(5, 4), None),
+    (lambda: torch.randn(4, 7).t()[:, :4], None),
+    (lambda: torch.randn(4, 3).t(), None),
+    (lambda: torch.randn(3, 4, requires_grad=True), None),
+    (lambda: torch.randn(6, 4), "no_grad"),
+    (lambda: torch.randn(3, 4, requires_grad=True) * 2, None),
+    (lambda: torch.randn(9, 4)[::3], None),
+    (lambda: torch.randn(1, 4), "eval"),
+    (lambda: torch.randn(3, 4).double(), None),
+    (lambda: torch.randn(3, 4), "autocast"),
+]
+# Eager mode refuses to write a part of split() with gradients; compiled functions do it (docs/differences.md).
+DIFFER = {"about_cat"}
+
+
+def around(setting: str | None):
+    if setting == "no_grad":
+        return torch.no_grad()
+    return torch.autocast("cpu", torch.bfloat16, enabled=setting == "autocast")
+
+
+def changing(function, wrap) -> list:
+    """What each of CALLS gives and leaves; the type of its exception, if it ends so."""
+    torch.manual_seed(0)
+    random.seed(0)
+    model, found = pieces_state.Model(), []
+    called = wrap(function)
+    for call, (make, setting) in enumerate(CALLS):
+        torch.manual_seed(call + 1)
+        x = make()
+        model.train(setting != "eval")
+        try:
+            with around(setting):
+                result = called(model, x)
+        except (ValueError, RuntimeError, TypeError, LookupError, NameError) as error:
+            result = type(error).__name__
+            torch.set_default_dtype(torch.float32)
+            torch.set_grad_enabled(True)
+        left = [
+            x,
+            *model.parameters(),
+            *(p.grad for p in model.parameters()),
+            *model.buffers(),
+            model.calls,
+            list(model.log),
+        ]
+        found.append(
+            [list(leaf) if type(leaf).__name__ == "deque" else leaf for leaf in _pytree.tree_leaves([result, left])]
+        )
+        for parameter in model.parameters():
+            parameter.requires_grad_(True)
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamic": True}, {"mode": "reduce-overhead"}], ids=str)
+@pytest.mark.parametrize(
+    "function", [f for f in PROGRAMS if f.__name__ not in DIFFER], ids=lambda function: function.__name__
+)
+@pytest.mark.filterwarnings("ignore")
+def test_calls_that_differ(function, options):
+    expected = changing(function, lambda f: f)
+    found = changing(function, lambda f: torch.compile(f, **options))
+    for call, (a, b) in enumerate(zip(expected, found)):
+        check(a, b, f"{function.__name__}, call {call}")
