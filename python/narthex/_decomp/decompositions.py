@@ -15,6 +15,15 @@ def _wide(x):
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
+def _where(condition, one, other):
+    """torch.where with tensors for numbers, as the operator has it."""
+    if not isinstance(one, torch.Tensor):
+        one = torch.full([], one, dtype=other.dtype, device=other.device)
+    if not isinstance(other, torch.Tensor):
+        other = torch.full([], other, dtype=one.dtype, device=one.device)
+    return torch.where(condition, one, other)
+
+
 @register_decomposition(aten.addmm.default)
 def addmm(self, mat1, mat2, *, beta=1, alpha=1):
     product = torch.mm(mat1, mat2)
@@ -222,7 +231,7 @@ def _classes(self, target, ignore_index):
     dim = 0 if self.ndim < 2 else 1
     target = target.unsqueeze(dim)
     counts = target != ignore_index
-    return dim, torch.where(counts, target, 0), counts
+    return dim, _where(counts, target, 0), counts
 
 
 def _spread(weight, ndim, dim):
@@ -234,10 +243,10 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
     dim, safe, counts = _classes(self, target, ignore_index)
     shares = None if weight is None else torch.gather(_spread(weight, self.ndim, dim).expand(self.shape), dim, safe)
     losses = -torch.gather(self if weight is None else self * _spread(weight, self.ndim, dim), dim, safe)
-    losses = torch.where(counts, losses, 0).squeeze(dim)
+    losses = _where(counts, losses, 0).squeeze(dim)
     if reduction == 0 and self.ndim > 1:
         return losses, self.new_zeros(())
-    total = torch.sum(counts).to(self.dtype) if shares is None else torch.sum(torch.where(counts, shares, 0))
+    total = torch.sum(counts).to(self.dtype) if shares is None else torch.sum(_where(counts, shares, 0))
     return torch.sum(losses) / total if reduction == 1 else torch.sum(losses), total
 
 
@@ -247,7 +256,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
     g = grad_output / total_weight if reduction == 1 else grad_output
     slope = torch.scatter(torch.zeros_like(self), dim, safe, -1.0)
     slope = slope if weight is None else slope * _spread(weight, self.ndim, dim)
-    return slope * torch.where(counts, g.unsqueeze(dim) if g.ndim else g, 0)
+    return slope * _where(counts, g.unsqueeze(dim) if g.ndim else g, 0)
 
 
 @register_decomposition(aten.embedding_dense_backward.default)
@@ -257,7 +266,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
         ones = torch.ones_like(indices)
         counts = torch.index_put(indices.new_zeros((num_weights,)), [indices], ones, accumulate=True)
         g = g / counts[indices].unsqueeze(-1)
-    g = torch.where((indices == padding_idx).unsqueeze(-1), 0, g)
+    g = _where((indices == padding_idx).unsqueeze(-1), 0, g)
     table = g.new_zeros((num_weights, *grad_output.shape[indices.ndim :]))
     return torch.index_put(table, [indices], g, accumulate=True).to(grad_output.dtype)
 
@@ -265,49 +274,49 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
 # ---- functions of an element ----------------------------------------------------------------------------------------
 @register_decomposition(aten.hardtanh_backward.default)
 def hardtanh_backward(grad_output, self, min_val, max_val):
-    return torch.where((self <= min_val) | (self >= max_val), 0.0, grad_output)
+    return _where((self <= min_val) | (self >= max_val), 0.0, grad_output)
 
 
 @register_decomposition(aten.hardswish_backward.default)
 def hardswish_backward(grad_output, self):
     g, x = _wide(grad_output), _wide(self)
-    return torch.where(x <= -3, 0.0, torch.where(x < 3, g * (x / 3 + 0.5), g)).to(self.dtype)
+    return _where(x <= -3, 0.0, _where(x < 3, g * (x / 3 + 0.5), g)).to(self.dtype)
 
 
 @register_decomposition(aten.hardsigmoid_backward.default)
 def hardsigmoid_backward(grad_output, self):
-    return torch.where((self > -3.0) & (self < 3.0), grad_output * (1.0 / 6.0), 0.0)
+    return _where((self > -3.0) & (self < 3.0), grad_output * (1.0 / 6.0), 0.0)
 
 
 @register_decomposition(aten.softplus_backward.default)
 def softplus_backward(grad_output, self, beta, threshold):
     z = torch.exp(self * beta)
-    return torch.where(self * beta > threshold, grad_output, grad_output * z / (z + 1.0))
+    return _where(self * beta > threshold, grad_output, grad_output * z / (z + 1.0))
 
 
 @register_decomposition(aten.celu.default)
 def celu(self, alpha=1):
-    return torch.where(self > 0, self, torch.expm1(self / alpha) * alpha)
+    return _where(self > 0, self, torch.expm1(self / alpha) * alpha)
 
 
 @register_decomposition(aten.threshold.default)
 def threshold(self, threshold, value):
-    return torch.where(self <= threshold, value, self)
+    return _where(self <= threshold, value, self)
 
 
 @register_decomposition(aten.hardshrink.default)
 def hardshrink(self, lambd=0.5):
-    return torch.where(torch.abs(self) <= lambd, 0.0, self)
+    return _where(torch.abs(self) <= lambd, 0.0, self)
 
 
 @register_decomposition(aten.softshrink.default)
 def softshrink(self, lambd=0.5):
-    return torch.where(torch.abs(self) > lambd, self - torch.sign(self) * lambd, self * 0)
+    return _where(torch.abs(self) > lambd, self - torch.sign(self) * lambd, self * 0)
 
 
 @register_decomposition([aten.masked_fill.Scalar, aten.masked_fill.Tensor])
 def masked_fill(self, mask, value):
-    return torch.where(mask, value, self).to(self.dtype)
+    return _where(mask, value, self).to(self.dtype)
 
 
 @register_decomposition(aten.deg2rad.default)
@@ -327,13 +336,13 @@ def frac(self):
 
 @register_decomposition(aten.xlogy.Tensor)
 def xlogy(self, other):
-    return torch.where(torch.isnan(other), math.nan, torch.where(self == 0, 0.0, self * torch.log(other)))
+    return _where(torch.isnan(other), math.nan, _where(self == 0, 0.0, self * torch.log(other)))
 
 
 @register_decomposition(aten.logaddexp.default)
 def logaddexp(self, other):
-    most, least = torch.where(self >= other, self, other), torch.where(self >= other, other, self)
-    return torch.where(torch.isinf(most) & (self == other), self, most + torch.log1p(torch.exp(least - most)))
+    most, least = _where(self >= other, self, other), _where(self >= other, other, self)
+    return _where(torch.isinf(most) & (self == other), self, most + torch.log1p(torch.exp(least - most)))
 
 
 @register_decomposition(aten.dot.default)
@@ -371,12 +380,12 @@ def roll(self, shifts, dims=()):
 
 @register_decomposition([aten.tril.default])
 def tril(self, diagonal=0):
-    return torch.where(_below(self) <= diagonal, self, 0).to(self.dtype)
+    return _where(_below(self) <= diagonal, self, 0).to(self.dtype)
 
 
 @register_decomposition([aten.triu.default])
 def triu(self, diagonal=0):
-    return torch.where(_below(self) >= diagonal, self, 0).to(self.dtype)
+    return _where(_below(self) >= diagonal, self, 0).to(self.dtype)
 
 
 def _below(x):
