@@ -147,12 +147,35 @@ NX_ELEMENT float nx_element_logf(float x) {
     float e, rest = nx__log_partsf(x, 0x1.7f7d1cp-20f, &e);
     return nx__log_everywheref(x, nx__fmaf(e, 0x1.62e4p-1f, rest));
 }
-/* The factors 1/log(2), 1/log(10) and log(2)/log(10) in two numbers each. */
+/* log2 of a positive x, within 2^-45. */
+NX_ELEMENT double nx__log2f(float x) {
+    bool small = x < 0x1p-126f;
+    uint32_t bits = nx__bits_of(small ? x * 0x1p25f : x);
+    int32_t exponent = (int32_t)(bits - 0x3f3504f3) >> 23;
+    double m = nx__float_of(bits - ((uint32_t)exponent << 23)), s = (m - 1) / (m + 1), z = s * s;
+    double p = nx__fma(z, 1. / 19, 1. / 17);
+    p = nx__fma(p, z, 1. / 15);
+    p = nx__fma(p, z, 1. / 13);
+    p = nx__fma(p, z, 1. / 11);
+    p = nx__fma(p, z, 1. / 9);
+    p = nx__fma(p, z, 1. / 7);
+    p = nx__fma(p, z, 1. / 5);
+    p = nx__fma(p, z, 1. / 3);
+    p = nx__fma(p, z, 1);
+    double y = nx__fma(p * s, 0x1.71547652b82fep+1, (double)exponent - (small ? 25 : 0));
+    y = x == 0 ? -INFINITY : y;
+    return x < INFINITY ? y : x;
+}
+
+/* The factors 1/log(2), 1/log(10) and log(2)/log(10) in two numbers each. Where products are rounded before they are added, that
+ * is not enough for the last place. */
 NX_ELEMENT float nx_element_log2f(float x) {
+    if (!NX_FUSED) return nx__log_everywheref(x, (float)nx__log2f(x));
     float e, f, rest = nx__log_restf(x, 0, &e, &f);
     return nx__log_everywheref(x, nx__fmaf(f, 0x1.715476p+0f, nx__fmaf(rest, 0x1.715476p+0f, f * 0x1.4ae0cp-26f)) + e);
 }
 NX_ELEMENT float nx_element_log10f(float x) {
+    if (!NX_FUSED) return nx__log_everywheref(x, (float)(nx__log2f(x) * 0x1.34413509f79ffp-2));
     float e, f, rest = nx__log_restf(x, 0, &e, &f);
     float low = nx__fmaf(rest, 0x1.bcb7b2p-2f, nx__fmaf(f, -0x1.5b235ep-27f, e * 0x1.3509f8p-18f));
     return nx__log_everywheref(x, nx__fmaf(e, 0x1.344p-2f, nx__fmaf(f, 0x1.bcb7b2p-2f, low)));
@@ -591,26 +614,6 @@ NX_ELEMENT double nx_element_hypot(double x, double y) { return hypot(x, y); }
 NX_DEFINE_NEXT(float, f, nx__bits_of, nx__float_of, uint32_t, UINT32_C(0x80000000))
 NX_DEFINE_NEXT(double, , nx__long_bits_of, nx__double_of, uint64_t, UINT64_C(0x8000000000000000))
 #undef NX_DEFINE_NEXT
-
-/* log2 of a positive x, within 2^-45. */
-NX_ELEMENT double nx__log2f(float x) {
-    bool small = x < 0x1p-126f;
-    uint32_t bits = nx__bits_of(small ? x * 0x1p25f : x);
-    int32_t exponent = (int32_t)(bits - 0x3f3504f3) >> 23;
-    double m = nx__float_of(bits - ((uint32_t)exponent << 23)), s = (m - 1) / (m + 1), z = s * s;
-    double p = nx__fma(z, 1. / 19, 1. / 17);
-    p = nx__fma(p, z, 1. / 15);
-    p = nx__fma(p, z, 1. / 13);
-    p = nx__fma(p, z, 1. / 11);
-    p = nx__fma(p, z, 1. / 9);
-    p = nx__fma(p, z, 1. / 7);
-    p = nx__fma(p, z, 1. / 5);
-    p = nx__fma(p, z, 1. / 3);
-    p = nx__fma(p, z, 1);
-    double y = nx__fma(p * s, 0x1.71547652b82fep+1, (double)exponent - (small ? 25 : 0));
-    y = x == 0 ? -INFINITY : y;
-    return x < INFINITY ? y : x;
-}
 
 NX_ELEMENT double nx_element_log2(double x) { return log2(x); }
 NX_ELEMENT double nx_element_log10(double x) { return log10(x); }
