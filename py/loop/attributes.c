@@ -541,7 +541,9 @@ static int of_function(nxpy_trace *trace, PyObject *object, PyObject *name, PyOb
     if (NXPY_TYPE_PARAMS && PyUnicode_CompareWithASCIIString(name, "__type_params__") == 0) {
         return of_field_or(trace, object, name, NXPY_TYPE_PARAMS, PyTuple_New(0), out);
     }
-    if (nxpy_type_lookup(&PyFunction_Type, name)) return stop_attribute(trace, object, name);
+    PyObject *own = nxpy_type_lookup(&PyFunction_Type, name);
+    if (own && PyUnicode_CompareWithASCIIString(name, "__get__") == 0) return give_new(trace, PyMethod_New(own, object), out);
+    if (own) return stop_attribute(trace, object, name);
     if (nxpy__instance_holds(trace, object, name, &value) < 0) return -1;
     return value ? give(value, out) : no_attribute(trace, object, name);
 }
@@ -733,7 +735,8 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
     PyObject *found, *args[] = {object, name, value};
     if (PyModule_CheckExact(object) || type == nxpy__local_type) return nxpy__store_plain(trace, object, name, value);
     if (PyType_Check(object)) return store_class(trace, (PyTypeObject *)object, name, value);
-    if (nxpy__is_born(trace, object) && (PyFunction_Check(object) || (nxpy__is_exception(object) && value))) {
+    bool own = PyFunction_Check(object) || nxpy__is_a(object, NXPY_KIND_PARTIAL) || (nxpy__is_exception(object) && value);
+    if (own && nxpy__is_born(trace, object)) {
         if (nxpy__region_changes(trace, object) < 0) return -1;
         return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
     }

@@ -661,6 +661,13 @@ PyObject *nxpy__special_set_grad_enabled(ARGS) {
     return Py_NewRef(Py_None);
 }
 
+/* function.__get__(object, class=None): the method that it is of the object. */
+PyObject *nxpy__special_function_get(ARGS) {
+    USE_ALL(2, 3);
+    if (!PyFunction_Check(args[0])) return nxpy__stopped(loop, function);
+    return args[1] == Py_None ? Py_NewRef(args[0]) : PyMethod_New(args[0], args[1]);
+}
+
 /* torch._dynamo.skip_frame: the frame that calls it runs uncompiled, which it does when it is a root. */
 PyObject *nxpy__special_skip_frame(ARGS) {
     loop->trace->skips |= loop == loop->trace->root_loop;

@@ -153,6 +153,17 @@ static int add_listlike(ADD_ARGS) {
     return done;
 }
 
+/* The attributes that the trace gave to an object, behind it. */
+static int add_attributes(ADD_ARGS) {
+    PyObject *attributes = nxpy_instance_dict(value), *name, *part;
+    int done = 1;
+    for (Py_ssize_t at = 0; attributes && done == 1 && PyDict_Next(attributes, &at, &name, &part);) {
+        done = add_value(trace, recipe, results, part, depth + 1);
+        if (done == 1) done = add_step(recipe, NXPY_MAKE_ATTRIBUTE, 0, name);
+    }
+    return done;
+}
+
 static int add_partial(ADD_ARGS) {
     PyObject *parts[3] = {PyObject_GetAttrString(value, "func"), PyObject_GetAttrString(value, "args"),
                           PyObject_GetAttrString(value, "keywords")};
@@ -161,6 +172,7 @@ static int add_partial(ADD_ARGS) {
     Py_ssize_t n = done == 1 ? PyTuple_GET_SIZE(parts[1]) : 0;
     for (Py_ssize_t k = 0; done == 1 && k < n; k++) done = add_value(trace, recipe, results, PyTuple_GET_ITEM(parts[1], k), depth + 1);
     if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, (int)n + 1, (PyObject *)Py_TYPE(value));
+    if (done == 1) done = add_attributes(trace, recipe, results, value, depth);
     for (int k = 0; k < 3; k++) Py_XDECREF(parts[k]);
     return done;
 }
@@ -236,11 +248,7 @@ static int add_ordered(ADD_ARGS) {
     PyObject *items = PyObject_CallMethod(value, "items", NULL), *pairs = items ? PySequence_List(items) : NULL;
     int done = pairs ? add_sequence(trace, recipe, results, pairs, depth) : -1;
     if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, 1, (PyObject *)Py_TYPE(value));
-    PyObject *attributes = nxpy_instance_dict(value), *name, *part;
-    for (Py_ssize_t at = 0; attributes && done == 1 && PyDict_Next(attributes, &at, &name, &part);) {
-        done = add_value(trace, recipe, results, part, depth + 1);
-        if (done == 1) done = add_step(recipe, NXPY_MAKE_ATTRIBUTE, 0, name);
-    }
+    if (done == 1) done = add_attributes(trace, recipe, results, value, depth);
     Py_XDECREF(items);
     Py_XDECREF(pairs);
     return done;

@@ -9,6 +9,10 @@ def _is_imported(module: str, name: str) -> bool:
     import sys
     from opcode import opmap
 
+    from . import _C
+
+    if _C.is_capturing():  # names of modules are read by capture itself, imports end a graph
+        return False
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name in ("__getattr__", "getattr_"):
         frame = frame.f_back

@@ -1,5 +1,6 @@
 """autograd.Function in captured functions: one graph, eager's results and gradients, and PyTorch's; what ends one."""
 
+import functools
 import importlib.util
 
 import narthex as torch
@@ -275,3 +276,18 @@ def test_memory_goes_with_the_graph(live):
         compiled(x)
         compiled(x).sum().backward()
     assert live() == before
+
+
+def test_attributes_of_a_partial_that_lives_on():
+    """functools.partialmethod gives them, too."""
+
+    def f(x):
+        made = functools.partial(torch.add, x)
+        made.tag, made.name = x * 2, "n"
+        return made
+
+    compiled = torch.compile(f, fullgraph=True)
+    for _ in range(2):
+        x = torch.randn(3)
+        made = compiled(x)
+        assert torch.equal(made.tag, x * 2) and made.name == "n" and torch.equal(made(1), x + 1)

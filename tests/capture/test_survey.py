@@ -28,7 +28,6 @@ ENDS = {
     "dir(obj)": THERE + "all names of an object",
     "nested class def": THERE + "classes that are made inside",
     "functools.singledispatch": THERE + "weak dictionaries",
-    "functools.partialmethod": THERE + "__get__ as a function",
     "async def": THERE + "coroutines",
 }
 NAMES = [row.split("|", 1)[0] for row in survey.ROWS]

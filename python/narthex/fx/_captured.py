@@ -45,7 +45,7 @@ class _Call:
     def _name(self) -> str:
         if isinstance(self.callable, str):
             return self.callable
-        return f"{self.callable.__module__}.{self.callable.__name__}"
+        return f"{getattr(self.callable, '__module__', None)}.{self.callable.__name__}"  # methods of C have none
 
     def target(self, object_of) -> tuple:
         """(op, target) of its node."""

@@ -4,6 +4,7 @@ import io
 import os
 import tempfile
 
+import rwkv  # noqa: F401  (nothing yet: its modules are)
 import torch
 
 os.environ |= {"RWKV_JIT_ON": "1", "RWKV_CUDA_ON": "0", "RWKV_V7_ON": "0"}
@@ -25,7 +26,7 @@ for name in norms:
     weights |= {f"{name}.weight": torch.ones(width), f"{name}.bias": torch.zeros(width)}
 with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
     torch.save(weights, f"{folder}/model.pth")
-    from rwkv.model import RWKV
+    from rwkv.model import RWKV  # reads the environment and prints what it found
 
     model = RWKV(model=f"{folder}/model", strategy="cpu fp32")
 scores, state = model.forward([1, 2, 3, 4], None)
