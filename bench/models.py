@@ -4,7 +4,7 @@ Every figure comes from a process of its own: milliseconds a step, the best of a
 most memory that the process held beyond what it held before the network was made. PyTorch's inference is also measured
 with TORCHINDUCTOR_FREEZING=1, and by ONNX Runtime and OpenVINO where they can run the network. CASE=text picks networks
 by name; LEVEL and THREADS: side.py. The ratio is that of Narthex's best to the best of all others; what it may be
-stands beside it.
+stands beside it. Memory is that of Narthex, eager and replayed, over that of PyTorch, eager.
 """
 
 from __future__ import annotations
@@ -141,10 +141,10 @@ def row(case: Case) -> dict[str, Any]:
         which: min((times[which, way] for way in ways if times[which, way]), default=0) for which, ways in WAYS.items()
     }
     ratio = best["narthex"] / best["torch"] if all(best.values()) else float("nan")
-    eager = [found[which, "eager"] for which in WAYS]
-    memory = f"{eager[1]['MB'] / eager[0]['MB']:9.2f}" if all(eager) else f"{'-':>9}"
+    held = [found[key] for key in (("torch", "eager"), ("narthex", "eager"), ("narthex", "reduce-overhead"))]
+    memory = "; ".join(f"{mine['MB'] / held[0]['MB']:.2f}" if mine and held[0] else "-" for mine in held[1:])
     cells = [f"{'-' if t is None else f'{t:#.3g}':>9}" for t in times.values()]
-    print(f"{case.name:40}", *cells, f"{ratio:7.2f} {case.budget:7.2f} {memory}", flush=True)
+    print(f"{case.name:40}", *cells, f"{ratio:7.2f} {case.budget:7.2f} {memory:>12}", flush=True)
     return {"case": case.name, "ratio": ratio, "budget": case.budget} | {
         f"{which} {way}": figures for (which, way), figures in found.items()
     }
@@ -159,7 +159,7 @@ def main() -> int:
     print(f"{platform.processor() or platform.machine()}, {date.today()}, {side.describe()}; ms a step, the best")
     heads = ("PyTorch", "compiled", "frozen", "ORT", "OpenVINO", "Narthex", "autotune", "replayed")
     print(f"{'':40}", *(f"{head:>9}" for head in heads), end="")
-    print(f" {'ratio':>7} {'budget':>7} {'memory':>9}")
+    print(f" {'ratio':>7} {'budget':>7} {'memory':>12}")
     rows = [row(case) for case in cases]
     Path("build").mkdir(exist_ok=True)
     Path("build/bench_models.json").write_text(json.dumps({"date": str(date.today()), "rows": rows}, indent=1))

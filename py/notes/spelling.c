@@ -1,7 +1,7 @@
 /* Calls as the program spells them, where operators are not called as such: F.relu(x), 2 - x, x[0], torch.norm(x).
  *
  * In: a callable with its arguments before it is called, and what it gave. Out: nodes that are a part of the call say its number; a
- * row for each number, for who looks at the graph from Python (fx/_spelling.py): the callable, arguments by place and by name, the
+ * row for each number, for who looks at the graph from Python (fx/_captured.py): the callable, arguments by place and by name, the
  * graph's values among these, the result, the graph's values in it. In both NotImplemented, which is no argument of anything, stands
  * for a value of the graph; a value is the name of its node and which of its results it is.
  * What must hold: rows are for show. The graph is what runs, and a call that cannot be told has no row. */
