@@ -17,11 +17,11 @@ typedef enum nxpy_row_code {
     NXPY_N_ROW_CODES
 } nxpy_row_code;
 
-/* What a tensor was like; dims are the sizes, then the strides. Of a tensor whose sizes vary the other sizes count alone. */
 /* What torch._dynamo.mark_dynamic, maybe_mark_dynamic and mark_static say of sizes: sets of dimensions in attributes of the tensor. */
 typedef enum nxpy_mark_kind { NXPY_MARK_OPEN, NXPY_MARK_MAY_OPEN, NXPY_MARK_STATIC, NXPY_N_MARKS } nxpy_mark_kind;
 extern const char *const nxpy_mark_names[NXPY_N_MARKS];
 uint64_t nxpy_marked_dims(PyObject *tensor, nxpy_mark_kind mark); /* by bit */
+/* What a tensor was like; dims are the sizes, then the strides. Of a tensor whose sizes vary the other sizes count alone. */
 typedef struct nxpy_tensor_like {
     PyTypeObject *type;   /* held by the row's `a` */
     uint64_t keys;

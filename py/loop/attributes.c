@@ -583,7 +583,6 @@ static int of_super(nxpy_trace *trace, PyObject *object, PyObject *name, PyObjec
     return done;
 }
 
-/* Constants, born containers and such: their types are CPython's own. */
 /* What an array of numpy's that existed before has beside its elements: of the tensor over its memory, whose sizes may vary. */
 static int of_array(nxpy_trace *trace, PyObject *array, PyObject *name, PyObject *input, PyObject **out) {
     bool shape = PyUnicode_CompareWithASCIIString(name, "shape") == 0, size = PyUnicode_CompareWithASCIIString(name, "size") == 0;
@@ -596,6 +595,7 @@ static int of_array(nxpy_trace *trace, PyObject *array, PyObject *name, PyObject
     return done;
 }
 
+/* Constants, born containers and such: their types are CPython's own. */
 static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
     static const char *const of_iterators[] = {"gi_frame", "gi_code", NULL};
     static const char *const of_arrays[] = {"shape", "dtype", "ndim", "size", "itemsize", "nbytes", NULL};

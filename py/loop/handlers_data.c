@@ -301,10 +301,10 @@ int op_contains_op(nxpy_loop *loop, int arg) {
  * tensors become their fakes. New reference; NULL: stopped. */
 PyObject *nxpy__index(nxpy_trace *trace, PyObject *key) {
     if (nxpy_tensor_check(key)) return Py_XNewRef(nxpy__use(trace, key));
+    if (is_plain(key)) return Py_NewRef(key);
     PyObject *input = NULL;
     int before = nxpy__array_input(trace, key, &input);
     if (before) return before < 0 ? NULL : Py_NewRef(input);
-    if (is_plain(key)) return Py_NewRef(key);
     const PySliceObject *slice = (PySliceObject *)key;
     if (PySlice_Check(key) && is_plain(slice->start) && is_plain(slice->stop) && is_plain(slice->step)) {
         return Py_NewRef(key);

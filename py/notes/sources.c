@@ -167,20 +167,35 @@ int nxpy__fetch_number(nxpy_trace *trace, nxpy_row_code code, int from, PyObject
     return open_number(trace, slot, value);
 }
 
-/* ---- settings ---- */
+/* ---- inputs that are made of what the guards fetch: floats of settings, arrays of numpy's ---- */
+/* The tensor that a row of this code holds of the slot's value, lent; NULL: there is no such row. */
+static PyObject *made_of(const nxpy_guards *guards, nxpy_row_code code, int slot) {
+    for (int k = slot; k < guards->rows.n; k++) { /* no row stands before the one that fills the slot */
+        const nxpy_row *row = &guards->rows.at[k];
+        if (row->code == code && row->from == slot) return row->b;
+    }
+    return NULL;
+}
+
+/* What stands for the tensor (taken), which a new row holds of the slot's value. Lent; NULL: stopped. */
+static PyObject *add_made(nxpy_trace *trace, nxpy_row_code code, int slot, PyObject *tensor) {
+    int row = add_row(trace, (nxpy_row){.code = (uint8_t)code, .present = true, .from = slot, .b = tensor});
+    const nxpy_note *note = row < 0 ? NULL : nxpy__note_add(trace, tensor, NXPY_NOTE_SOURCE, trace->segment->guards.rows.at[row].slot);
+    PyObject *use = note ? nxpy__use(trace, tensor) : NULL;
+    Py_DECREF(tensor); /* the row has it */
+    return use;
+}
+
 int nxpy__number_input(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out) {
-    nxpy_note *note = nxpy__note_find(trace, dict);
+    const nxpy_note *note = nxpy__note_find(trace, dict);
     bool source = note && note->kind == NXPY_NOTE_SOURCE && !note->elements && !nxpy__was_written_key(trace, dict, key);
     PyObject *value = source ? PyDict_GetItemWithError(dict, key) : NULL, *tensor;
     int slot = value && PyFloat_CheckExact(value) && !trace->region ? nxpy__slot_of(trace, dict) : -1;
     if (slot < 0) return trace->stop ? -1 : 1;
-    nxpy_guards *guards = &trace->segment->guards;
+    const nxpy_guards *guards = &trace->segment->guards;
     int row = nxpy_guards_find(guards, NXPY_ROW_KEY, slot, key, NULL, 0);
-    for (int k = row; k >= 0 && k < guards->rows.n; k++) { /* made before */
-        const nxpy_row *made = &guards->rows.at[k];
-        if (made->code == NXPY_ROW_NUMBER && made->from == guards->rows.at[row].slot) return (*out = nxpy__use(trace, made->b)) ? 0 : -1;
-    }
-    if (row >= 0) return 1; /* read as it is before */
+    if (row >= 0 && !(tensor = made_of(guards, NXPY_ROW_NUMBER, guards->rows.at[row].slot))) return 1; /* read as it is before */
+    if (row >= 0) return (*out = nxpy__use(trace, tensor)) ? 0 : -1;
     if ((row = add_row(trace, (nxpy_row){.code = NXPY_ROW_KEY, .present = true, .from = slot, .a = key})) < 0) return -1;
     slot = guards->rows.at[row].slot;
     if (!number_varies(trace, slot, value)) { /* a constant, until it is another one */
@@ -190,36 +205,24 @@ int nxpy__number_input(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObjec
     if (nxpy__check(trace, NXPY_ROW_TYPE, slot, (PyObject *)&PyFloat_Type, 0) < 0) return -1;
     if (nx_vec_push(&trace->opened, ((nxpy_opened){slot, value})) != NX_OK) return nxpy_raise(NX_NO_MEMORY), nxpy__stop_error(trace);
     if (!(tensor = nxpy_setting_tensor(PyFloat_AS_DOUBLE(value)))) return nxpy__stop_error(trace);
-    row = add_row(trace, (nxpy_row){.code = NXPY_ROW_NUMBER, .present = true, .from = slot, .b = tensor});
-    note = row < 0 ? NULL : nxpy__note_add(trace, tensor, NXPY_NOTE_SOURCE, guards->rows.at[row].slot);
-    *out = note ? nxpy__use(trace, tensor) : NULL;
-    Py_DECREF(tensor); /* the row has it */
-    return *out ? 0 : -1;
+    return (*out = add_made(trace, NXPY_ROW_NUMBER, slot, tensor)) ? 0 : -1;
 }
 
-/* ---- arrays of numpy's ---- */
 int nxpy__array_input(nxpy_trace *trace, PyObject *array, PyObject **out) {
     const nxpy_note *note = nxpy__is_a(array, NXPY_KIND_ARRAY) ? nxpy__note_find(trace, array) : NULL;
     if (!note || (note->kind != NXPY_NOTE_SOURCE && note->kind != NXPY_NOTE_FIXED)) return 0;
-    const nxpy_guards *guards = &trace->segment->guards;
     int slot = nxpy__slot_of(trace, array);
     if (slot < 0) return -1;
-    for (int k = slot; k < guards->rows.n; k++) { /* made before */
-        const nxpy_row *made = &guards->rows.at[k];
-        if (made->code == NXPY_ROW_ARRAY && made->from == slot) return (*out = nxpy__use(trace, made->b)) ? 1 : -1;
-    }
-    PyObject *tensor = nxpy_tensor_over(array);
-    if (!tensor) {
+    PyObject *tensor = made_of(&trace->segment->guards, NXPY_ROW_ARRAY, slot);
+    if (tensor) return (*out = nxpy__use(trace, tensor)) ? 1 : -1;
+    if (!(tensor = nxpy_tensor_over(array))) {
         PyErr_Clear();
         return nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "an array of numpy's that has no tensor over its memory");
     }
-    int row = add_row(trace, (nxpy_row){.code = NXPY_ROW_ARRAY, .present = true, .from = slot, .b = tensor});
-    const nxpy_note *made = row < 0 ? NULL : nxpy__note_add(trace, tensor, NXPY_NOTE_SOURCE, guards->rows.at[row].slot);
-    *out = made ? nxpy__use(trace, tensor) : NULL;
-    Py_DECREF(tensor); /* the row has it */
-    return *out ? 1 : -1;
+    return (*out = add_made(trace, NXPY_ROW_ARRAY, slot, tensor)) ? 1 : -1;
 }
 
+/* ---- settings ---- */
 int nxpy__settings_vary(nxpy_trace *trace, PyObject *dict, PyObject *but) {
     const nxpy_note *note = nxpy__note_find(trace, dict);
     PyObject *key, *value;

@@ -1,67 +1,21 @@
 """torch.xpu: there is none. Questions are answered, the rest raises."""
 
 from ._absent import getter
+from ._no_device import (
+    device_count,
+    empty_cache,
+    is_available,
+    is_current_stream_capturing,
+    is_initialized,
+    manual_seed,
+    manual_seed_all,
+    refusing,
+)
 
-_NONE = "Torch not compiled with XPU enabled: Narthex has no xpu device"
+__all__ = [
+    "current_device", "device_count", "empty_cache", "get_device_capability", "get_device_name", "is_available",
+    "is_current_stream_capturing", "is_initialized", "manual_seed", "manual_seed_all", "set_device", "synchronize",
+]  # fmt: skip
 
-
-def is_available() -> bool:
-    """False."""
-    return False
-
-
-def device_count() -> int:
-    """0"""
-    return 0
-
-
-def manual_seed(seed: int) -> None:
-    """Nothing: there is no generator to seed."""
-    int(seed)
-
-
-def is_current_stream_capturing() -> bool:
-    """False: there is no stream."""
-    return False
-
-
-def is_initialized() -> bool:
-    """False."""
-    return False
-
-
-def manual_seed_all(seed: int) -> None:
-    """Nothing: there is no generator to seed."""
-    int(seed)
-
-
-def current_device() -> int:
-    """Raises: there is none."""
-    raise AssertionError(_NONE)
-
-
-def set_device(device) -> None:
-    """Raises: there is none."""
-    raise AssertionError(_NONE)
-
-
-def get_device_name(device=None) -> str:
-    """Raises: there is none."""
-    raise AssertionError(_NONE)
-
-
-def get_device_capability(device=None) -> dict:
-    """Raises: there is none."""
-    raise AssertionError(_NONE)
-
-
-def empty_cache() -> None:
-    """Nothing: no memory is held."""
-
-
-def synchronize(*device) -> None:
-    """Raises: there is none."""
-    raise AssertionError(_NONE)
-
-
+current_device = get_device_capability = get_device_name = set_device = synchronize = refusing("xpu")
 __getattr__ = getter("torch.xpu")
