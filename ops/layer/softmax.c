@@ -1,7 +1,7 @@
 /* Kernels of softmax.op, in float (double for float64) by the row kernels of src/kernel/row.c. Where the operands are
  * row-major in the computing type, rows are taken as they lie: one behind the other, or side by side when `dim` is not the
- * last dimension; else one by one through a buffer, so that every dtype and every stride has the same bits. Rows are
- * independent: they are split over threads. Next: rows.h. */
+ * last dimension; else through a buffer, one by one or, short ones, side by side, so that every dtype and every stride has
+ * the same bits. Rows are independent: they are split over threads. Next: rows.h. */
 #include "gen/kernels.h"
 #include "shared/rows.h"
 
@@ -13,6 +13,7 @@ typedef struct softmax {
     nx_array *out;
     int dim;
     int64_t n, inner; /* elements of a row; rows side by side */
+    int across; /* the last dimension but `dim` that has elements to tell apart; -1: none */
 } softmax;
 
 static nx_status run_buffered(void *arg, int64_t begin, int64_t end) {
@@ -71,11 +72,47 @@ static nx_status run_strips(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+/* Elements of rows `row` .. row + lanes, neighbours along `across`, to or from a buffer of NX_ROW_LANES columns. */
+static void cast_columns(const softmax *s, const nx_array *a, int64_t row, char *buffer, int lanes, bool stores) {
+    nx_dtype computing = nx__row_computing(s->out);
+    int64_t width = (int64_t)nx_dtype_bytes(computing), step = a->strides[s->across] * (int64_t)nx_dtype_bytes(a->dtype);
+    char *at = nx__row_at(a, s->dim, row);
+    for (int64_t i = 0; i < s->n; i++, at += nx__row_step(a, s->dim), buffer += NX_ROW_LANES * width) {
+        if (stores) nx_cast(a->dtype, at, step, computing, buffer, width, lanes);
+        else nx_cast(computing, buffer, width, a->dtype, at, step, lanes);
+    }
+}
+
+static int64_t strips_across(const softmax *s) { return (s->out->sizes[s->across] + NX_ROW_LANES - 1) / NX_ROW_LANES; }
+
+static nx_status run_cast_strips(void *arg, int64_t begin, int64_t end) {
+    const softmax *s = arg;
+    int64_t bytes = s->n * NX_ROW_LANES * (int64_t)nx_dtype_bytes(nx__row_computing(s->out)), strips = strips_across(s);
+    char *buffer = nx_alloc((size_t)(2 * bytes));
+    if (buffer == NULL) return nx_fail_memory((size_t)(2 * bytes));
+    for (int64_t k = begin; k < end; k++) {
+        int64_t lane = k % strips * NX_ROW_LANES, size = s->out->sizes[s->across], row = k / strips * size + lane;
+        int lanes = (int)nx_least(size - lane, NX_ROW_LANES);
+        cast_columns(s, s->a, row, buffer, lanes, false);
+        if (s->b) cast_columns(s, s->b, row, buffer + bytes, lanes, false);
+        s->fns->columns(buffer, buffer, s->b ? buffer + bytes : buffer, s->n, NX_ROW_LANES, lanes);
+        cast_columns(s, s->out, row, buffer, lanes, true);
+    }
+    nx_free(buffer);
+    return NX_OK;
+}
+
+static int across_of(const nx_array *out, int dim) {
+    int across = out->ndim - 1;
+    while (across >= 0 && (across == dim || out->sizes[across] == 1)) across--;
+    return across;
+}
+
 static bool lies_plain(const nx_array *a, nx_dtype computing) { return a->contiguous && a->dtype == computing; }
 
 static nx_status run(const nx_row_fns *fns, const nx_array *a, const nx_array *b, int64_t dim, nx_array *out) {
     nx_dtype computing = nx__row_computing(out);
-    softmax s = {fns, a, b, out, (int)dim, nx__row_length(out, (int)dim), 1};
+    softmax s = {fns, a, b, out, (int)dim, nx__row_length(out, (int)dim), 1, across_of(out, (int)dim)};
     if (out->numel == 0) return NX_OK;
     for (int d = s.dim + 1; d < out->ndim; d++) s.inner *= out->sizes[d];
     bool plain = lies_plain(a, computing) && lies_plain(out, computing) && (b == NULL || lies_plain(b, computing));
@@ -83,6 +120,9 @@ static nx_status run(const nx_row_fns *fns, const nx_array *a, const nx_array *b
     if (plain && s.inner == 1) return nx_parallel(rows, grain, run_rows, &s);
     if (plain && s.inner >= NX_ROW_LANES / 4)
         return nx_parallel(rows / s.inner * strips_of(&s), (grain + NX_ROW_LANES - 1) / NX_ROW_LANES, run_strips, &s);
+    if (s.n <= NX_ROW_LANES && s.across >= 0 && out->sizes[s.across] >= NX_ROW_LANES / 4)
+        return nx_parallel(rows / out->sizes[s.across] * strips_across(&s), (grain + NX_ROW_LANES - 1) / NX_ROW_LANES,
+                           run_cast_strips, &s);
     return nx_parallel(rows, grain, run_buffered, &s);
 }
 
