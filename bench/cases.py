@@ -58,6 +58,26 @@ def operands(torch: Any) -> dict[str, Any]:
     return found | layers(torch, g, found["c3"])
 
 
+def laid(operands: dict[str, Any], layout: str) -> dict[str, Any]:
+    """The operands, those of two dimensions and more as `layout` says: `transposed` (the first two dimensions lie the
+    other way round), `sliced` (every other column of something twice as wide); as they are for ""."""
+
+    torch = operands["torch"]
+
+    def lie(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or x.dim() < 2 or not layout:
+            return x
+        if layout == "transposed":
+            found = x.detach().transpose(0, 1).clone(memory_format=torch.contiguous_format).transpose(0, 1)
+        elif layout == "sliced":
+            found = x.detach().repeat_interleave(2, -1)[..., ::2]
+        else:
+            raise SystemExit(f"LAYOUT={layout}: transposed, sliced")
+        return found.requires_grad_(x.requires_grad)
+
+    return {name: lie(x) for name, x in operands.items()}
+
+
 def sized(torch: Any, n: int, names: str) -> dict[str, Any]:
     """Operands of n x n elements, for the families `small` and `large`."""
     x, y, w = (torch.randn(n, n) for _ in range(3))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import time
 from datetime import date
@@ -18,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from bench import side
-from bench.cases import cases, operands
+from bench.cases import cases, laid, operands
 from bench.rows import per_call
 
 
 def run(torch: Any, wanted: str) -> dict[str, float]:
     """Microseconds of each case; one that this side cannot run is left out and said on stderr."""
     figures: dict[str, float] = {}
-    names = operands(torch)
+    names = laid(operands(torch), os.environ.get("LAYOUT", ""))
     clock = time.thread_time_ns if side.threads() == 1 else time.perf_counter_ns
     with torch.no_grad():
         for family, text in cases():

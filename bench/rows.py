@@ -246,9 +246,14 @@ def compile_time_gpt(torch: Any) -> float:
     return first_call(training_step(torch, nano_gpt, "default"))
 
 
+def package_of(torch: Any) -> str:
+    """What is installed: `narthex run` calls ours torch, too."""
+    return Path(torch.__file__).parent.name
+
+
 def import_time(torch: Any) -> float:
     """Of a fresh interpreter, less that of one which imports nothing."""
-    name = torch.__name__
+    name = package_of(torch)
 
     def start(code: str) -> float:
         begin = time.perf_counter_ns()
@@ -269,14 +274,14 @@ def gpt2_prefill(torch: Any) -> float:
 
 def memory_after_import(torch: Any) -> float:
     """Resident megabytes of a fresh interpreter that has imported it."""
-    code = f"import {torch.__name__}; print(next(x for x in open('/proc/self/status') if x.startswith('VmRSS')))"
+    code = f"import {package_of(torch)}; print(next(x for x in open('/proc/self/status') if x.startswith('VmRSS')))"
     return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout.split()[1]) / 1024
 
 
 def installed_size(torch: Any) -> float:
     """Megabytes of the distribution and of those that it requires, as they are installed here."""
     seen: set[str] = set()
-    todo, size = [torch.__name__], 0
+    todo, size = [package_of(torch)], 0
     while todo:
         name = todo.pop()
         if name in seen:

@@ -570,6 +570,14 @@ def cost(world, expr):
         cost(world, world.functions[name].body) for name in calls if name in world.functions)
 
 
+def is_arithmetic(expr):
+    """Whether it only adds, subtracts and multiplies."""
+    return all(
+        e.op in ("name", "number") or (e.op == "unary" and e.value == "-") or (e.op == "binary" and e.value in ("+", "-", "*"))
+        for e in expr.walk()
+    )
+
+
 def likes_floats(world, sibling):
     """Whether operands of one floating dtype give one result of it without a check that could fail."""
     entry, result = sibling.entry, sibling.entry.results[0]
@@ -628,6 +636,7 @@ def write_point_table(world, sibling, names, levels, source):
     .promoting_param = {{{", ".join(map(str, promoting))}}},
     .likes_floats = {str(likes_floats(world, sibling)).lower()},
     .exact = {exact_operands(sibling, tensors):#x},
+    .arithmetic = {str(is_arithmetic(sibling.entry.one("point").value)).lower()},
     .absent = {{{", ".join("NX_ABSENT_" + a for a in absent_limits(sibling, scalars)) or "0"}}},
     .divisor = {divisor(sibling)}, .cost = {cost(world, sibling.entry.one("point").value)},
     .result = NX_POINT_{result_kind(sibling)},

@@ -98,6 +98,7 @@ typedef struct nx_point {
     uint8_t divisor;    /* 1 + the argument that may hold no 0 when integers are computed; 0: none */
     uint16_t cost;      /* of the functions in it, for an element, in additions; of arms together */
     uint8_t exact;      /* operands by bit: a number or single element there keeps its digits beside a half type (mul's other) */
+    bool arithmetic;    /* it only adds, subtracts and multiplies */
 } nx_point;
 /* Then its loop must not be run without the check that nx_point_kernel makes. */
 static inline bool nx_point_may_fail(const nx_point *point, nx_dtype dtype) { return point->divisor && !nx_is_differentiable(dtype); }

@@ -131,6 +131,21 @@ DEFINE_COUNTED(F64, double)
             for (int64_t i = 0; i < n; i++) t[i] = element;                                                 \
             return;                                                                                         \
         }                                                                                                   \
+        if (to_step == bits / 8 && from_step == 2 * (bits / 8) && n > 16) { /* every other one */           \
+            uint##bits##_t *restrict t = (uint##bits##_t *)to;                                              \
+            const uint##bits##_t *restrict f = (const uint##bits##_t *)from;                                \
+            for (int64_t i = 0; i < n; i++) t[i] = f[2 * i];                                                \
+            return;                                                                                         \
+        }                                                                                                   \
+        for (; n >= 4; n -= 4, to += 4 * to_step, from += 4 * from_step) {                                  \
+            uint##bits##_t a = *(const uint##bits##_t *)from, b = *(const uint##bits##_t *)(from + from_step); \
+            uint##bits##_t c = *(const uint##bits##_t *)(from + 2 * from_step);                             \
+            uint##bits##_t d = *(const uint##bits##_t *)(from + 3 * from_step);                             \
+            *(uint##bits##_t *)to = a;                                                                      \
+            *(uint##bits##_t *)(to + to_step) = b;                                                          \
+            *(uint##bits##_t *)(to + 2 * to_step) = c;                                                      \
+            *(uint##bits##_t *)(to + 3 * to_step) = d;                                                      \
+        }                                                                                                   \
         for (int64_t i = 0; i < n; i++, to += to_step, from += from_step) {                                 \
             *(uint##bits##_t *)to = *(const uint##bits##_t *)from;                                          \
         }                                                                                                   \

@@ -5,7 +5,7 @@
  * everything is computed in float32 and rounded once, as PyTorch multiplies; beside complex32 it is rounded. */
 #include "iter/private.h"
 
-enum { PIECE = 512, CAST = 8 }; /* elements; what casting one costs */
+enum { PIECE = 512, NARROW = 16, SHORT = 8, CAST = 8 }; /* elements; what casting one costs */
 
 nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in) {
     const nx_value *operands[NX_COUNT(point->promoting_param)];
@@ -203,27 +203,37 @@ typedef struct general {
     nx_dtype computing, rounding;   /* rounding: operands of other dtypes go through it first */
     int n, n_out;                   /* operands, outputs among them first */
     bool casts;                     /* some operand is of another dtype */
+    bool takes_apart;               /* the loop takes elements that lie apart as quickly as they are brought together */
+    int64_t narrow;                 /* the innermost size, if it is below NARROW and taken out of the walk; else 1 */
+    int64_t narrow_step[NX_MAX_OPERANDS]; /* of a walked operand there */
     nx_dtype dtype[NX_MAX_OPERANDS];
     int8_t walked[NX_MAX_OPERANDS]; /* place in the walk, -1: a number */
     bool exact[NX_MAX_OPERANDS];    /* not rounded to `rounding` */
     _Alignas(16) char number[NX_MAX_OPERANDS][NX_MAX_ELEMENT_BYTES];
 } general;
 
-static void load_piece(const general *call, int k, char *to, const char *from, int64_t step, int64_t n) {
-    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing);
+/* n elements of operand k to `to`, whose elements lie `to_step` apart. */
+static void load_piece(const general *call, int k, char *to, int64_t to_step, const char *from, int64_t step, int64_t n) {
     bool rounds = call->dtype[k] != call->rounding && call->dtype[k] != NX_BOOL && !call->exact[k]; /* float8 may have no 0 */
     if (call->rounding != call->computing && rounds) {
         _Alignas(16) char rounded[PIECE * NX_MAX_ELEMENT_BYTES];
         int64_t width = nx_dtype_sizes[call->rounding];
         nx_cast(call->rounding, rounded, width, call->dtype[k], from, step, n);
-        nx_cast(call->computing, to, bytes, call->rounding, rounded, width, n);
+        nx_cast(call->computing, to, to_step, call->rounding, rounded, width, n);
         return;
     }
-    nx_cast(call->computing, to, bytes, call->dtype[k], from, step, n);
+    nx_cast(call->computing, to, to_step, call->dtype[k], from, step, n);
 }
 
-static void run_piece(const general *call, char *const *walk_ptrs, const int64_t *walk_steps, int64_t done,
-                      int64_t n, char (*buffers)[PIECE * NX_MAX_ELEMENT_BYTES]) {
+/* Elements with others between them, which a loop takes one by one, are brought side by side; what only adds and multiplies is
+ * as quick one by one, unless every other element is taken. */
+static inline bool lies_apart(const general *call, int64_t step, int64_t bytes) {
+    return step != 0 && step != bytes && !(call->takes_apart && step != 2 * bytes);
+}
+
+typedef char buffers[NX_MAX_OPERANDS][PIECE * NX_MAX_ELEMENT_BYTES];
+
+static void run_piece(const general *call, char *const *walk_ptrs, const int64_t *walk_steps, int64_t done, int64_t n, buffers room) {
     int64_t bytes = (int64_t)nx_dtype_bytes(call->computing);
     char *ptrs[NX_MAX_OPERANDS];
     int64_t steps[NX_MAX_OPERANDS];
@@ -231,24 +241,63 @@ static void run_piece(const general *call, char *const *walk_ptrs, const int64_t
         int w = call->walked[k];
         char *at = w < 0 ? (char *)call->number[k] : walk_ptrs[w] + walk_steps[w] * done;
         int64_t step = w < 0 ? 0 : walk_steps[w];
-        bool direct = w < 0 || call->dtype[k] == call->computing;
-        if (!direct && k >= call->n_out) load_piece(call, k, buffers[k], at, step, step ? n : 1);
-        ptrs[k] = direct ? at : buffers[k];
+        bool direct = w < 0 || (call->dtype[k] == call->computing && !lies_apart(call, step, bytes));
+        if (!direct && k >= call->n_out) load_piece(call, k, room[k], bytes, at, step, step ? n : 1);
+        ptrs[k] = direct ? at : room[k];
         steps[k] = direct ? step : k < call->n_out || step ? bytes : 0;
     }
     call->loop(ptrs, steps, n, call->constants);
     for (int k = 0; k < call->n_out; k++) {
-        if (call->dtype[k] == call->computing) continue;
+        if (ptrs[k] != room[k]) continue;
         int w = call->walked[k];
-        nx_cast(call->dtype[k], walk_ptrs[w] + walk_steps[w] * done, walk_steps[w], call->computing,
-                buffers[k], bytes, n);
+        nx_cast(call->dtype[k], walk_ptrs[w] + walk_steps[w] * done, walk_steps[w], call->computing, room[k], bytes, n);
     }
 }
 
-static void run_casting(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
-    _Alignas(64) char buffers[NX_MAX_OPERANDS][PIECE * NX_MAX_ELEMENT_BYTES];
+static void run_buffered(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
+    _Alignas(64) buffers room;
     for (int64_t done = 0; done < n; done += PIECE)
-        run_piece(arg, ptrs, steps, done, n - done < PIECE ? n - done : PIECE, buffers);
+        run_piece(arg, ptrs, steps, done, n - done < PIECE ? n - done : PIECE, room);
+}
+
+/* ---- rows of few elements: many are brought side by side, column by column where their elements lie apart ------------------- */
+static void load_rows(const general *call, int k, char *to, const char *from, int64_t step, int64_t n) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), row = call->narrow * bytes, column = call->narrow_step[k];
+    if (call->dtype[k] == call->computing && column == bytes) nx__moves_get()->rows(to, row, from, step, n, row);
+    else for (int64_t j = 0; j < call->narrow; j++) load_piece(call, k, to + j * bytes, row, from + j * column, step, n);
+}
+
+static void store_rows(const general *call, int k, const char *from, char *to, int64_t step, int64_t n) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), row = call->narrow * bytes, column = call->narrow_step[k];
+    if (call->dtype[k] == call->computing && column == bytes) nx__moves_get()->rows(to, step, from, row, n, row);
+    else for (int64_t j = 0; j < call->narrow; j++)
+        nx_cast(call->dtype[k], to + j * column, step, call->computing, from + j * bytes, row, n);
+}
+
+static void run_narrow(void *arg, char *const *walk_ptrs, const int64_t *walk_steps, int64_t n_rows) {
+    const general *call = arg;
+    _Alignas(64) buffers room;
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), most = PIECE / call->narrow;
+    char *ptrs[NX_MAX_OPERANDS];
+    int64_t steps[NX_MAX_OPERANDS];
+    for (int64_t done = 0, n; done < n_rows; done += n) {
+        n = nx_least(n_rows - done, most);
+        for (int k = 0; k < call->n; k++) {
+            int w = call->walked[k];
+            const char *at = w < 0 ? NULL : walk_ptrs[w] + walk_steps[w] * done;
+            bool held = w < 0 || (walk_steps[w] == 0 && call->narrow_step[k] == 0);
+            ptrs[k] = w < 0 ? (char *)call->number[k] : room[k];
+            steps[k] = held ? 0 : bytes;
+            if (k < call->n_out || w < 0) continue;
+            if (held) load_piece(call, k, room[k], bytes, at, 0, 1);
+            else load_rows(call, k, room[k], at, walk_steps[w], n);
+        }
+        call->loop(ptrs, steps, n * call->narrow, call->constants);
+        for (int k = 0; k < call->n_out; k++) {
+            int w = call->walked[k];
+            store_rows(call, k, room[k], walk_ptrs[w] + walk_steps[w] * done, walk_steps[w], n);
+        }
+    }
 }
 
 static void run_direct(void *arg, char *const *walk_ptrs, const int64_t *walk_steps, int64_t n) {
@@ -300,6 +349,22 @@ nx_dtype nx__point_computing(const nx_point *point, const nx_value *in, nx_dtype
     return computes_wide(point, in, common) ? NX_F32 : common;
 }
 
+static void spread(general *call, nx_walk *walk, int64_t cost) {
+    int last = walk->ndim - 1;
+    bool buffers = call->casts, is_long = last >= 0 && walk->size[last] >= SHORT;
+    for (int k = 0; is_long && k < walk->n; k++)
+        buffers = buffers || lies_apart(call, walk->step[k][last], (int64_t)nx_dtype_bytes(call->computing));
+    if (last < 1 || walk->size[last] == 0 || walk->size[last] >= NARROW || walk->size[last - 1] <= walk->size[last]) {
+        nx_walk_spread(walk, cost, buffers ? run_buffered : run_direct, call);
+        return;
+    }
+    call->narrow = walk->size[last];
+    for (int k = 0; k < call->n; k++)
+        if (call->walked[k] >= 0) call->narrow_step[k] = walk->step[call->walked[k]][last];
+    walk->ndim--;
+    nx_walk_spread(walk, cost * call->narrow, run_narrow, call);
+}
+
 static nx_status run_general(const nx_run *run, const nx_point *point, const nx_value *in,
                              const nx_value *out) {
     general call;
@@ -319,8 +384,9 @@ static nx_status run_general(const nx_run *run, const nx_point *point, const nx_
     for (int k = 0; k < point->n_in; k++)
         add_operand(&call, &walk, &in[point->in_param[k]], (point->exact >> k & 1) && call.rounding != NX_C32);
     cast_constants(point, in, call.computing, call.constants);
+    call.takes_apart = point->arithmetic && !call.casts && point->result != NX_POINT_BOOL && call.computing != NX_F16 && call.computing != NX_BF16;
     nx_walk_merge(&walk);
-    nx_walk_spread(&walk, cost_of(point, call.computing) + (call.casts ? CAST : 0), call.casts ? run_casting : run_direct, &call);
+    spread(&call, &walk, cost_of(point, call.computing) + (call.casts ? CAST : 0));
     return NX_OK;
 }
 
