@@ -3,6 +3,7 @@
  * `self` are `self` itself in in-place forms. */
 #include "gen/kernels.h"
 #include "index/places.h"
+#include "shared/lay.h"
 #include "shared/packed.h"
 
 nx_status nx__packed_new(const nx_array *from, nx_dtype dtype, void *out) {
@@ -394,15 +395,22 @@ nx_status nx__index_put_elements(nx_run *run, const nx_array *self, nx_value ind
     nx_status status = spots_find(&p, run, out, &indices);
     if (status == NX_OK && out->data != self->data) nx_copy_cast(out, self);
     else if (status == NX_OK) status = nx_parallel(p.n, nx_grain(8), look_at_parts, &p);
+    nx__laid laid = {0};
+    nx_array side_by_side = *values;
+    if (status == NX_OK && p.s.n_rest == 0 && values->numel == p.n && !values->contiguous) {
+        status = nx__lay(&laid, values, out->dtype, true, &side_by_side.data);
+        side_by_side.contiguous = true; /* its strides are not asked for */
+    }
     if (status == NX_OK && p.n) {
         int64_t part = 1;
         for (int k = 0; k < p.s.n_rest; k++) part *= out->sizes[p.s.rest[k]];
-        exchange w = exchange_of(run, &p, out, values, accumulate ? nx__place_sum(out->dtype) : nx__place_move(out->dtype, true));
+        exchange w = exchange_of(run, &p, out, &side_by_side, accumulate ? nx__place_sum(out->dtype) : nx__place_move(out->dtype, true));
         w.adds = accumulate;
         int64_t grain = nx_grain(p.n * (w.single ? 24 : 16 * part + 128) / BINS);
         bool far = !w.single || out->numel * (int64_t)nx_dtype_bytes((nx_dtype)out->dtype) > NX__NEAR;
         status = nx_parallel(BINS, nx__grain_of_all(BINS, grain, far ? nx_num_threads() : 1), put_parts, &w);
     }
+    nx__lay_end(&laid);
     spots_free(&p);
     return status;
 }
