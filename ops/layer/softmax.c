@@ -74,13 +74,17 @@ static nx_status run_strips(void *arg, int64_t begin, int64_t end) {
 
 /* Elements of rows `row` .. row + lanes, neighbours along `across`, to or from a buffer of NX_ROW_LANES columns. */
 static void cast_columns(const softmax *s, const nx_array *a, int64_t row, char *buffer, int lanes, bool stores) {
-    nx_dtype computing = nx__row_computing(s->out);
-    int64_t width = (int64_t)nx_dtype_bytes(computing), step = a->strides[s->across] * (int64_t)nx_dtype_bytes(a->dtype);
-    char *at = nx__row_at(a, s->dim, row);
-    for (int64_t i = 0; i < s->n; i++, at += nx__row_step(a, s->dim), buffer += NX_ROW_LANES * width) {
-        if (stores) nx_cast(a->dtype, at, step, computing, buffer, width, lanes);
-        else nx_cast(computing, buffer, width, a->dtype, at, step, lanes);
-    }
+    nx_array strip = *a, columns = {.data = buffer, .dtype = nx__row_computing(s->out), .ndim = 2};
+    int64_t sizes[2] = {s->n, lanes}, apart[2] = {a->ndim ? a->strides[s->dim] : 0, a->strides[s->across]};
+    int64_t side_by_side[2] = {NX_ROW_LANES, 1};
+    strip.data = nx__row_at(a, s->dim, row);
+    strip.ndim = 2;
+    strip.sizes = columns.sizes = sizes;
+    strip.strides = apart;
+    columns.strides = side_by_side;
+    nx_array_refresh(&strip);
+    nx_array_refresh(&columns);
+    nx_copy_cast(stores ? &strip : &columns, stores ? &columns : &strip);
 }
 
 static int64_t strips_across(const softmax *s) { return (s->out->sizes[s->across] + NX_ROW_LANES - 1) / NX_ROW_LANES; }
@@ -108,6 +112,9 @@ static int across_of(const nx_array *out, int dim) {
     return across;
 }
 
+/* Whether neighbours across rows are nearer to each other than those in a row. */
+static bool lies_across(const softmax *s, const nx_array *a) { return a->strides[s->across] < a->strides[s->dim]; }
+
 static bool lies_plain(const nx_array *a, nx_dtype computing) { return a->contiguous && a->dtype == computing; }
 
 static nx_status run(const nx_row_fns *fns, const nx_array *a, const nx_array *b, int64_t dim, nx_array *out) {
@@ -120,7 +127,8 @@ static nx_status run(const nx_row_fns *fns, const nx_array *a, const nx_array *b
     if (plain && s.inner == 1) return nx_parallel(rows, grain, run_rows, &s);
     if (plain && s.inner >= NX_ROW_LANES / 4)
         return nx_parallel(rows / s.inner * strips_of(&s), (grain + NX_ROW_LANES - 1) / NX_ROW_LANES, run_strips, &s);
-    if (s.n <= NX_ROW_LANES && s.across >= 0 && out->sizes[s.across] >= NX_ROW_LANES / 4)
+    bool is_apart = s.across >= 0 && (s.n <= NX_ROW_LANES || lies_across(&s, a) || lies_across(&s, out));
+    if (is_apart && out->sizes[s.across] >= NX_ROW_LANES / 4 && s.n * NX_ROW_LANES * NX_MAX_ELEMENT_BYTES <= GATHERED)
         return nx_parallel(rows / out->sizes[s.across] * strips_across(&s), (grain + NX_ROW_LANES - 1) / NX_ROW_LANES,
                            run_cast_strips, &s);
     return nx_parallel(rows, grain, run_buffered, &s);

@@ -9,13 +9,28 @@ const nx__moves *nx__moves_get(void) {
     return moves[nx_level()];
 }
 
+enum { PIECE = 512, SHORT = 16 }; /* elements */
+
+/* Elements with others between them are brought side by side first: the loops take many at once there. */
+static void cast_apart(const nx__moves *moves, nx__cast_fn *cast, char *to, int64_t to_step, const char *from, int64_t from_step,
+                       int64_t from_bytes, int64_t n) {
+    _Alignas(64) char room[PIECE * NX_MAX_ELEMENT_BYTES];
+    for (int64_t part; n > 0; n -= part, from += part * from_step, to += part * to_step) {
+        part = nx_least(n, PIECE);
+        moves->move[from_bytes](room, from_bytes, from, from_step, part);
+        cast(to, to_step, room, from_bytes, part);
+    }
+}
+
 void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, const char *from,
              int64_t from_step, int64_t n) {
     const nx__moves *moves = nx__moves_get();
-    int64_t bytes = (int64_t)nx_dtype_bytes(to_dtype);
+    int64_t bytes = (int64_t)nx_dtype_bytes(to_dtype), from_bytes = (int64_t)nx_dtype_bytes(from_dtype);
     if (to_dtype != from_dtype) {
         nx__cast_fn *cast = moves->cast[from_dtype][to_dtype];
-        if (NX_LIKELY(cast != NULL)) cast(to, to_step, from, from_step, n);
+        bool apart = n >= SHORT && to_step == bytes && from_step != from_bytes && from_step != 0;
+        if (NX_UNLIKELY(cast && apart)) cast_apart(moves, cast, to, to_step, from, from_step, from_bytes, n);
+        else if (NX_LIKELY(cast != NULL)) cast(to, to_step, from, from_step, n);
         else nx__rare_cast(moves, to_dtype, to, to_step, from_dtype, from, from_step, n);
     } else if (to_step == bytes && from_step == bytes && n > 0) moves->bytes(to, from, n * bytes);
     else moves->move[bytes](to, to_step, from, from_step, n);
@@ -74,7 +89,7 @@ void nx_number_store(nx_dtype dtype, const nx_value *number, char *to) {
 
 /* ---- element loops of float16: those of float32 on numbers that a level's casts widen before and narrow behind, so that the
  * instructions of the processor which convert many at once serve every operator ------------------------------------- */
-enum { PIECE = 512, MAX_OPERANDS = 5 };
+enum { MAX_OPERANDS = 5 };
 
 void nx_loop_by_floats(nx_loop_fn *loop, int n_operands, char *const *ptrs, const int64_t *steps, int64_t n,
                        const nx_const *constants) {

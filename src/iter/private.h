@@ -19,6 +19,7 @@ typedef struct nx__moves {
 } nx__moves;
 NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__moves nx__moves)
 const nx__moves *nx__moves_get(void);
+void nx__walk_swap(nx_walk *walk, int a, int b); /* two dimensions */
 /* Casts from and to the types that are stored or complex, one loop or several by way of others; see cast_rare.c. */
 void nx__rare_cast(const nx__moves *moves, nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype,
                    const char *from, int64_t from_step, int64_t n);

@@ -6,7 +6,7 @@
  * another dtype than the result's are cast first, in pieces. Next: dispatch.h, nx_reduce_loop. */
 #include "iter/private.h"
 
-enum { COLUMNS = NX_REDUCE_COLUMNS, BLOCK = 64, FOLD = 4 }; /* results side by side, rows cast at a time, cost of folding */
+enum { COLUMNS = NX_REDUCE_COLUMNS, BLOCK = 64, SHORT = 16, FOLD = 4 }; /* results side by side, rows cast at a time, cost of folding */
 
 typedef struct axis { int64_t size, step, out_step; } axis; /* steps in bytes; out_step 0 when reduced */
 typedef nx_reduce_state state;
@@ -27,12 +27,12 @@ typedef struct reduction {
 
 /* ---- folding ------------------------------------------------------------------------------------------- */
 static void fold_piece(const reduction *r, state *s, const char *x, int64_t step, int64_t n) {
-    if (r->from == r->dtype) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(r->dtype);
+    if (r->from == r->dtype && (step == bytes || n < SHORT)) {
         r->loop->fold(s, x, step, n);
         return;
     }
     _Alignas(64) char cast[NX_REDUCE_CHUNK * NX_MAX_ELEMENT_BYTES];
-    int64_t bytes = (int64_t)nx_dtype_bytes(r->dtype);
     nx_cast(r->dtype, cast, bytes, r->from, x, step, n);
     r->loop->fold(s, cast, bytes, n);
 }
@@ -161,7 +161,7 @@ static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; k++, x += r->kept[0].step, out += r->kept[0].out_step) {
         state s;
         r->loop->init(&s);
-        r->loop->fold(&s, x, r->reduced[0].step, r->count);
+        fold_piece(r, &s, x, r->reduced[0].step, r->count);
         r->loop->done(&s, r->count, out);
     }
     return NX_OK;

@@ -30,7 +30,7 @@ static bool is_inside(const nx_walk *walk, int a, int b) { /* dimension a belong
     return false;
 }
 
-static void swap_dims(nx_walk *walk, int a, int b) {
+void nx__walk_swap(nx_walk *walk, int a, int b) {
     int64_t kept = walk->size[a];
     walk->size[a] = walk->size[b];
     walk->size[b] = kept;
@@ -60,7 +60,7 @@ void nx_walk_merge(nx_walk *walk) {
         if (walk->size[d] != 1) move_dim(walk, d, n++);
     }
     for (int i = 1; i < n; i++) {
-        for (int d = i; d > 0 && is_inside(walk, d - 1, d); d--) swap_dims(walk, d - 1, d);
+        for (int d = i; d > 0 && is_inside(walk, d - 1, d); d--) nx__walk_swap(walk, d - 1, d);
     }
     walk->ndim = n;
     if (n < 2) return;
