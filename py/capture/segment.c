@@ -15,6 +15,7 @@ void nxpy__segment_free(nxpy_segment *segment) {
     nx_free(segment->held);
     for (int k = 0; k < segment->told.n; k++) nxpy__told_drop(&segment->told.at[k]);
     nx_vec_free(&segment->told);
+    nx_vec_free(&segment->made);
     nx_free(segment->targets);
     for (int k = 0; k < segment->changes.n; k++) Py_XDECREF(segment->changes.at[k].key);
     nx_vec_free(&segment->changes);
@@ -144,7 +145,7 @@ static bool is_for_others(nxpy_segment *segment, int done, PyObject *const *resu
     return true;
 }
 
-int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out) {
+static int values_of(nxpy_segment *segment, PyObject **values, PyObject **out) {
     PyObject *local[16], **results = local;
     nxpy_fit *fit = segment->n_fits ? segment->fits[0] : NULL; /* this one, whatever other threads call meanwhile */
     const nxpy_step *step = segment->recipe.steps.at;
@@ -183,6 +184,33 @@ int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **ou
     if (results != local) nx_free(results);
     if (NX_UNLIKELY(segment->steps.n) && numbers != room) nx_free(numbers);
     return done;
+}
+
+/* With leaves that are new at each run in the place of what they are like. */
+static __attribute__((noinline)) int run_with_leaves(nxpy_segment *segment, PyObject **values, PyObject **out) {
+    int n = segment->made.n, n_made = 0, done = 0;
+    PyObject *local[16], **like = n <= NX_COUNT(local) ? local : nx_alloc(sizeof *like * (size_t)n);
+    if (!like) return nxpy_raise(nx_fail_memory(sizeof *like * (size_t)n)), -1;
+    for (; n_made < n && done == 0; n_made += done == 0) {
+        PyObject **value = &values[segment->made.at[n_made].slot], *leaf = nxpy__leaf_new(*value);
+        like[n_made] = *value;
+        if (leaf) *value = leaf;
+        else done = -1;
+    }
+    if (done == 0) done = values_of(segment, values, out);
+    for (int k = 0; k < n_made; k++) {
+        PyObject **value = &values[segment->made.at[k].slot];
+        bool frozen = segment->made.at[k].frozen && nx_tensor_is_leaf(nxpy_tensor_get(*value));
+        nx_status status = frozen ? nx_tensor_set_requires_grad(nxpy_tensor_get(*value), false) : NX_OK;
+        (void)status; /* of a leaf: cannot fail */
+        Py_SETREF(*value, like[k]);
+    }
+    if (like != local) nx_free(like);
+    return done;
+}
+
+int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out) {
+    return NX_UNLIKELY(segment->made.n) ? run_with_leaves(segment, values, out) : values_of(segment, values, out);
 }
 
 static void fill_frame(nxpy_segment *segment, nxpy_frame *frame, nxpy_view *view, PyObject **made) {

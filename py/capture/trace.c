@@ -126,6 +126,7 @@ static int add_pairs_row(nxpy_trace *trace, nxpy_row_code code) {
     int done = 0;
     for (int k = 0; done == 0 && k < trace->inputs.n; k++) {
         nxpy_apart_part part = {.slot = trace->notes.at[trace->inputs.at[k]].slot};
+        if (!trace->notes.at[trace->inputs.at[k]].real) continue; /* new at each run */
         if (nx_vec_push(&parts, part) != NX_OK) done = (nxpy_raise(NX_NO_MEMORY), -1);
     }
     if (done == 0) done = nxpy__apart_row(trace, code, parts.at, parts.n, parts.n);
@@ -395,17 +396,19 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     segment->n_returned = segment->recipe.n_values;
     if (done == 1) done = nxpy__effects_finish(trace, &results);
     if (done == 1) done = nxpy__told_finish(trace, &results);
-    bool mutates = done == 1 && graph_mutates(trace->graph) && !nxpy__leaves_nothing(trace->graph);
+    if (done == 1 && results.asks) done = 0;
+    bool mutates = done == 1 && graph_mutates(trace->graph) && !nxpy__leaves_nothing(trace);
     if (done == 1 && mutates && inputs_share_memory(trace, copy)) done = 0;
     if (done == 1 && (add_state_rows(trace) < 0 || add_pairs_row(trace, NXPY_ROW_DISTINCT) < 0)) done = -1;
     if (done == 1 && mutates && add_pairs_row(trace, NXPY_ROW_STORAGES) < 0) done = -1;
     segment->n_results = results.nodes.n;
     nx_status status = done == 1 ? nx_graph_output(trace->graph, results.nodes.at, results.nodes.n) : NX_OK;
     if (status != NX_OK) done = (nxpy_raise(status), -1);
+    if (done == 1 && nxpy__made_finish(trace) < 0) done = -1;
     if (done == 1 && (prune_inputs(trace) < 0 || find_held(segment) < 0 || nxpy__numbers_finish(trace) < 0)) done = -1;
     nx_vec_free(&results.nodes);
     nx_vec_free(&results.kept);
-    if (done == 0 && !trace->stop && trace->unmakeable_at < 0) { /* fullgraph tells */
+    if (done == 0 && !trace->stop && !trace->ask && trace->unmakeable_at < 0) { /* fullgraph tells */
         const char *shared = "a write into one of two inputs that share memory";
         nxpy__stop(trace, NXPY_BREAK_REBUILD, "%s", trace->unmakeable ? trace->unmakeable : shared);
         PyErr_Clear();
@@ -522,7 +525,7 @@ static int settle(nxpy_trace *trace, nxpy_loop *loop, frame_copy *copy, bool rea
     if (trace->point->fails && done == 0) done = 1;
     *made = ready && ends && done == 1 && !trace->point->fails;
     bool refused = is_whole(trace) && !trace->ask && !trace->point->fails;
-    if (!interrupted && ends && done == 0) {
+    if (!interrupted && ends && done == 0 && !trace->ask) {
         broken = true;
         done = mark_unmakeable(trace);
     }

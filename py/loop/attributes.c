@@ -258,21 +258,23 @@ int nxpy__special(nxpy_trace *trace, PyObject *object, const char *text, PyObjec
 static int of_version(nxpy_trace *trace, PyObject *object, PyObject **out) {
     const nx_tensor *fake = nx_tensor_whole(nxpy_tensor_get(object));
     const nxpy_note *input = nxpy__input_of(trace, fake->storage);
-    uint32_t before = input ? nx_tensor_version(nxpy_tensor_get(input->real)) : 0;
-    if (input && nxpy__check(trace, NXPY_ROW_VERSION, input->slot, NULL, before) < 0) return -1;
-    return give_new(trace, PyLong_FromUnsignedLong(before + nx_tensor_version(fake)), out);
+    uint32_t before = input && input->real ? nx_tensor_version(nxpy_tensor_get(input->real)) : 0;
+    if (input && input->real && nxpy__check(trace, NXPY_ROW_VERSION, input->slot, NULL, before) < 0) return -1;
+    bool made = input && !input->real; /* whose first elements the graph has written */
+    return give_new(trace, PyLong_FromUnsignedLong(before + nx_tensor_version(fake) - made), out);
 }
 
 /* What a tensor has from autograd, where a guard tells it. */
 static int of_history(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
     const nxpy_note *note = nxpy__note_find(trace, object);
-    const nx_tensor *real = note && note->is_input ? nxpy_tensor_get(note->real) : NULL;
+    const nx_tensor *real = note && note->is_input && note->real ? nxpy_tensor_get(note->real) : NULL;
     if (PyUnicode_CompareWithASCIIString(name, "_version") == 0) return of_version(trace, object, out);
     if (PyUnicode_CompareWithASCIIString(name, "grad") == 0) return nxpy__grad_of(trace, object, out);
     bool node = PyUnicode_CompareWithASCIIString(name, "grad_fn") == 0;
     if (PyUnicode_CompareWithASCIIString(name, "data") == 0) return give_new(trace, PyObject_CallMethod(object, "detach", NULL), out);
     const nx_tensor *own = nx_tensor_whole(nxpy_tensor_get(object));
-    if (node && (real ? real->is_parameter || !nx_tensor_requires_grad(real) : !nx_tensor_requires_grad(own))) return give(Py_None, out);
+    bool begins = real ? real->is_parameter || !nx_tensor_requires_grad(real) : nx_tensor_is_leaf(own) && nxpy__is_fake(trace, object);
+    if (node && begins) return give(Py_None, out);
     return nxpy__stop(trace, NXPY_BREAK_METHOD, "Tensor.%U", name);
 }
 
@@ -296,8 +298,9 @@ static int of_tensor(nxpy_trace *trace, PyObject *object, PyObject *name, bool m
         for (int k = 0; text && k < NX_COUNT(metadata); k++) {
             if (strcmp(text, metadata[k]) != 0) continue;
             const nxpy_note *note = nxpy__note_find(trace, object);
-            bool told = strcmp(text, "is_leaf") != 0 || !note || !note->is_input || nxpy_tensor_get(note->real)->is_parameter ||
-                        !nx_tensor_requires_grad(nxpy_tensor_get(note->real)); /* no guard tells an input's history */
+            const nx_tensor *real = note && note->is_input && note->real ? nxpy_tensor_get(note->real) : NULL;
+            bool may_differ = real && !real->is_parameter && nx_tensor_requires_grad(real); /* no guard tells an input's history */
+            bool told = strcmp(text, "is_leaf") != 0 || !may_differ;
             if (told) return give_new(trace, PyObject_GetAttr(object, name), out);
         }
         return of_history(trace, object, name, out);
@@ -742,6 +745,10 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
     }
     bool grad = nxpy_tensor_check(object) && PyUnicode_CompareWithASCIIString(name, "grad") == 0;
     if (grad && nxpy__is_fake(trace, object) && !nxpy_overrides(object)) return nxpy__write_grad(trace, object, value);
+    bool requires = nxpy_tensor_check(object) && value && PyBool_Check(value) && PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0;
+    if (requires && nxpy__is_fake(trace, object) && !nxpy_overrides(object)) {
+        return nxpy__set_requires_grad(trace, object, value == Py_True) < 0 ? -1 : 0;
+    }
     if (!is_written(trace, object) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);
     if (nxpy__type_value(trace, type, value ? "__setattr__" : "__delattr__", &found) < 0) return -1;
     if (found && PyFunction_Check(found)) return call_setter(loop, found, args, value ? 3 : 2);

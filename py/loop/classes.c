@@ -10,15 +10,21 @@
 #define ARGS nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names
 
 /* ---- made ------------------------------------------------------------------------------------------------------------ */
-/* The same elements without history as a tensor of a class, which is no parameter. `data` is in use. */
-static PyObject *tensor_of_class(nxpy_loop *loop, PyObject *function, PyObject *class, PyObject *data, bool plain) {
-    bool fits = plain && PyType_Check(class) && PyType_IsSubtype((PyTypeObject *)class, &nxpy_tensor_type) && nxpy_tensor_check(data);
+/* The same elements without history as a tensor of a class. `data` is in use. */
+static PyObject *tensor_of_class(nxpy_loop *loop, PyObject *function, PyObject *class, PyObject *data, bool grad, bool parameter) {
+    bool fits = PyType_Check(class) && PyType_IsSubtype((PyTypeObject *)class, &nxpy_tensor_type) && nxpy_tensor_check(data);
     if (!fits || nxpy_class_dispatches((PyTypeObject *)class)) return nxpy__stopped(loop, function);
     uint8_t state = nx_thread_get()->function_state;
     nx_thread_get()->function_state = NXPY_ASK_NOBODY;
     PyObject *made = PyObject_CallMethod(data, "detach", NULL);
     nx_thread_get()->function_state = state;
     if (made && nxpy__take_class(loop->trace, made, (PyTypeObject *)class) < 0) Py_CLEAR(made);
+    if (made) nxpy_tensor_get(made)->is_parameter = parameter;
+    nx_status status = made && grad ? nx_tensor_set_requires_grad(nx_tensor_whole(nxpy_tensor_get(made)), true) : NX_OK;
+    if (status != NX_OK) {
+        nxpy_raise(status);
+        Py_CLEAR(made);
+    }
     if (!made) nxpy__stop_error(loop->trace);
     return made;
 }
@@ -26,15 +32,17 @@ static PyObject *tensor_of_class(nxpy_loop *loop, PyObject *function, PyObject *
 /* TensorBase.__new__(class, data, requires_grad, is_parameter) */
 PyObject *nxpy__special_tensor_new(ARGS) {
     if (!nxpy__use_all(loop, function, args, n, kw_names, 2, 4)) return NULL;
-    bool plain = true;
-    for (Py_ssize_t k = 2; k < n; k++) plain = plain && args[k] == Py_False;
-    return tensor_of_class(loop, function, args[0], args[1], plain);
+    for (Py_ssize_t k = 2; k < n; k++) {
+        if (!PyBool_Check(args[k])) return nxpy__stopped(loop, function);
+    }
+    return tensor_of_class(loop, function, args[0], args[1], n > 2 && args[2] == Py_True, n > 3 && args[3] == Py_True);
 }
 
 /* make_subclass(class, data, require_grad) */
 PyObject *nxpy__special_make_subclass(ARGS) {
     if (!nxpy__use_all(loop, function, args, n, kw_names, 2, 3)) return NULL;
-    return tensor_of_class(loop, function, args[0], args[1], n == 2 || args[2] == Py_False);
+    if (n == 3 && !PyBool_Check(args[2])) return nxpy__stopped(loop, function);
+    return tensor_of_class(loop, function, args[0], args[1], n == 3 && args[2] == Py_True, false);
 }
 
 /* ---- asked ----------------------------------------------------------------------------------------------------------- */

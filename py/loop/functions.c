@@ -133,25 +133,29 @@ PyObject *nxpy__special_batch_enter(ARGS) {
     return ended(trace, PyObject_Vectorcall(function, given, (size_t)n, NULL));
 }
 
-/* x.requires_grad_(wanted=True), where x does so already or does not; or makes a leaf of a tensor of the trace's own. */
+int nxpy__set_requires_grad(nxpy_trace *trace, PyObject *tensor, bool wanted) {
+    nx_tensor *own = nx_tensor_whole(nxpy_tensor_get(tensor));
+    const nxpy_note *note = nxpy__note_find(trace, tensor);
+    if (nx_tensor_requires_grad(own) == wanted) return 1;
+    bool made = note && note->kind == NXPY_NOTE_FAKE && !trace->region;
+    bool may = made && (wanted ? !note->is_input && nx_is_differentiable((nx_dtype)own->a.dtype) && !own->base : note->leaf != 0);
+    if (!may) return nxpy__stop(trace, NXPY_BREAK_METHOD, "requires_grad_, which makes a leaf");
+    nx_status status = nx_tensor_set_requires_grad(own, wanted); /* what was computed keeps its history */
+    if (status != NX_OK) {
+        nxpy_raise(status);
+        return nxpy__stop_error(trace);
+    }
+    return wanted && nxpy__note_leaf(trace, tensor) < 0 ? -1 : 1;
+}
+
+/* x.requires_grad_(wanted=True) */
 PyObject *nxpy__special_requires_grad(ARGS) {
     nxpy_trace *trace = loop->trace;
     PyObject *tensor = nxpy__use(trace, args[0]), *wanted = !tensor ? NULL : n == 1 ? Py_True : nxpy__use(trace, args[1]);
     if (!tensor || !wanted) return NULL;
     bool named = kw_names && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw_names, 0), "requires_grad") != 0;
-    bool same = PyBool_Check(wanted) && nxpy_tensor_check(tensor) && n <= 2 && !named &&
-                nx_tensor_requires_grad(nx_tensor_whole(nxpy_tensor_get(tensor))) == (wanted == Py_True);
-    if (same) return Py_NewRef(tensor);
-    const nxpy_note *note = nxpy__note_find(trace, tensor);
-    bool own = wanted == Py_True && n <= 2 && !named && note && note->kind == NXPY_NOTE_FAKE && !note->is_input && !trace->region &&
-               nx_is_differentiable((nx_dtype)nxpy_tensor_get(tensor)->a.dtype);
-    if (own && nx_tensor_whole(nxpy_tensor_get(tensor))->base == NULL) {
-        nx_status status = nx_tensor_set_requires_grad(nx_tensor_whole(nxpy_tensor_get(tensor)), true);
-        if (status != NX_OK) return ended(trace, nxpy_raise(status));
-        return nxpy__note_leaf(trace, tensor) < 0 ? NULL : Py_NewRef(tensor);
-    }
-    nxpy__stop(trace, NXPY_BREAK_METHOD, "requires_grad_, which makes a leaf");
-    return NULL;
+    if (!PyBool_Check(wanted) || !nxpy_tensor_check(tensor) || n > 2 || named) return nxpy__stopped(loop, function);
+    return nxpy__set_requires_grad(trace, tensor, wanted == Py_True) < 0 ? NULL : Py_NewRef(tensor);
 }
 
 /* recompute_begin(): the number of the checkpoint that what was recorded so far is in. What follows is in one of its own. */

@@ -25,24 +25,29 @@ static int keep(copier *c, PyObject *o, PyObject *copy) {
     int done = address && pair ? PyDict_SetItem(c->done, address, pair) : -1;
     Py_XDECREF(address);
     Py_XDECREF(pair);
-    return done < 0 ? nxpy__stop_error(c->loop->trace) : nxpy__born(c->loop->trace, copy);
+    if (done < 0) return nxpy__stop_error(c->loop->trace);
+    return nxpy_tensor_check(copy) ? nxpy__admit(c->loop->trace, copy) : nxpy__born(c->loop->trace, copy);
 }
 
 /* What o holds, copied into `to`, which is made already, so that what holds itself ends. */
 static int copy_parts(copier *c, PyObject *o, PyObject *to) {
-    PyObject *key, *value;
     int done = nxpy__note_elements(c->loop->trace, o);
-    for (Py_ssize_t at = 0; done == 0 && PyDict_Check(o) && PyDict_Next(o, &at, &key, &value);) {
-        PyObject *new_key = copy_of(c, key), *new_value = new_key ? copy_of(c, value) : NULL;
-        done = !new_value ? -1 : PyDict_SetItem(to, new_key, new_value);
-        Py_XDECREF(new_key);
-        Py_XDECREF(new_value);
+    PyObject *pairs = done == 0 && PyDict_Check(o) ? PyMapping_Items(o) : NULL; /* an ordered one in its own order */
+    for (Py_ssize_t k = 0; done == 0 && pairs && k < PyList_GET_SIZE(pairs); k++) {
+        PyObject *pair = PyList_GET_ITEM(pairs, k), *key = copy_of(c, PyTuple_GET_ITEM(pair, 0));
+        PyObject *value = key ? copy_of(c, PyTuple_GET_ITEM(pair, 1)) : NULL;
+        done = !value ? -1 : PyODict_Check(to) ? PyODict_SetItem(to, key, value) : PyDict_SetItem(to, key, value);
+        Py_XDECREF(key);
+        Py_XDECREF(value);
     }
-    for (Py_ssize_t k = 0; done == 0 && PyList_Check(o) && k < PyList_GET_SIZE(o); k++) {
-        PyObject *part = copy_of(c, PyList_GET_ITEM(o, k));
-        done = !part ? -1 : PyList_Append(to, part);
+    Py_XDECREF(pairs);
+    PyObject *items = done == 0 && !PyDict_Check(o) ? PySequence_List(o) : NULL;
+    for (Py_ssize_t k = 0; done == 0 && items && k < PyList_GET_SIZE(items); k++) {
+        PyObject *part = copy_of(c, PyList_GET_ITEM(items, k));
+        done = !part ? -1 : PyList_Check(to) ? PyList_Append(to, part) : PySet_Add(to, part);
         Py_XDECREF(part);
     }
+    Py_XDECREF(items);
     return done < 0 ? nxpy__stop_error(c->loop->trace) : 0;
 }
 
@@ -73,30 +78,92 @@ static bool answers_itself(nxpy_trace *trace, PyObject *o) {
     return false;
 }
 
-/* An instance that is its class and its __dict__, by no method of the program's. */
-static bool is_plain(nxpy_trace *trace, PyObject *o) {
-    static const char *const names[] = {"__deepcopy__", "__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__",
+/* Methods of Python's that say what an instance is and take it; lent, NULL: it is its __dict__. */
+typedef struct state_methods { PyObject *get, *set; } state_methods;
+
+/* An instance that is its class and its __dict__, or what those two say, by no other method of the program's. */
+static bool is_plain(nxpy_trace *trace, PyObject *o, state_methods *methods) {
+    static const char *const names[] = {"__getstate__", "__setstate__", "__deepcopy__", "__reduce_ex__", "__reduce__", "__getnewargs__",
                                         "__getnewargs_ex__", "__new__", "__del__", "__slots__", "__getattr__"};
     PyTypeObject *type = Py_TYPE(o);
     bool plain = nxpy__is_instance(o) && type->tp_new == PyBaseObject_Type.tp_new && !type->tp_itemsize;
+    *methods = (state_methods){NULL, NULL};
     for (int k = 0; plain && k < NX_COUNT(names); k++) {
         PyObject *found, *name = nxpy__name(names[k]);
         plain = name && nxpy__type_value(trace, type, names[k], &found) == 0;
-        plain = plain && found == nxpy_type_lookup(&PyBaseObject_Type, name);
+        if (plain && found == nxpy_type_lookup(&PyBaseObject_Type, name)) continue;
+        plain = plain && PyFunction_Check(found) && (k < 2 || (methods->set && k == NX_COUNT(names) - 1));
+        if (k == 0) methods->get = found;
+        if (k == 1) methods->set = found;
     }
     return plain && !answers_itself(trace, o);
 }
 
+/* What copy.deepcopy copies of it: a new reference. */
+static PyObject *state_of(copier *c, PyObject *o, PyObject *get) {
+    PyObject *name = nxpy__name("__dict__"), *held = NULL;
+    if (get) return nxpy__call(c->loop, get, &o, 1, NULL);
+    return name && nxpy__plain_attribute(c->loop->trace, o, name, &held) == 0 ? held : NULL;
+}
+
+/* The state in a dict of its own, which the method takes. */
+static int set_state(copier *c, PyObject *copy, PyObject *held, PyObject *set) {
+    PyObject *args[] = {Py_NewRef(copy), PyDict_New()}, *done = NULL;
+    bool copied = args[1] && nxpy__born(c->loop->trace, args[1]) == 0 && copy_parts(c, held, args[1]) == 0;
+    if (copied) done = nxpy__call(c->loop, set, args, 2, NULL);
+    Py_DECREF(args[0]);
+    Py_XDECREF(args[1]);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
 static PyObject *copy_instance(copier *c, PyObject *o) {
     nxpy_trace *trace = c->loop->trace;
-    PyObject *name = nxpy__name("__dict__"), *held = NULL;
-    if (!is_plain(trace, o) || !name || nxpy__plain_attribute(trace, o, name, &held) < 0) return refuse(trace, o);
-    PyObject *copy = PyDict_Check(held) ? ((PyTypeObject *)Py_TYPE(o))->tp_alloc(Py_TYPE(o), 0) : NULL;
+    state_methods methods;
+    PyObject *held = is_plain(trace, o, &methods) ? state_of(c, o, methods.get) : NULL;
+    if (!held) return refuse(trace, o);
+    PyObject *copy = PyDict_CheckExact(held) ? Py_TYPE(o)->tp_alloc(Py_TYPE(o), 0) : NULL;
     PyObject *to = copy ? PyObject_GenericGetDict(copy, NULL) : NULL;
-    if (!to || keep(c, o, copy) < 0 || copy_parts(c, held, to) < 0) Py_CLEAR(copy);
+    int done = to && keep(c, o, copy) == 0 ? 0 : -1;
+    if (done == 0) done = methods.set ? set_state(c, copy, held, methods.set) : copy_parts(c, held, to);
+    if (done < 0) Py_CLEAR(copy);
     Py_XDECREF(to);
     Py_DECREF(held);
     return copy ? copy : refuse(trace, o);
+}
+
+/* As Tensor.__deepcopy__ does it: a leaf with the same elements, class and gradient. */
+static PyObject *copy_tensor(copier *c, PyObject *o) {
+    nxpy_trace *trace = c->loop->trace;
+    PyObject *name = nxpy__name("__deepcopy__"), *is_leaf = nxpy__name("is_leaf"), *found, *leaf = NULL, *grad = NULL;
+    if (!name || nxpy__type_value(trace, Py_TYPE(o), "__deepcopy__", &found) < 0) return NULL;
+    if (found != nxpy_type_lookup(nxpy_tensor_class, name) || nxpy_overrides(o)) return refuse(trace, o);
+    if (!is_leaf || nxpy__attribute(trace, o, is_leaf, false, &leaf) < 0) return NULL;
+    Py_DECREF(leaf); /* a constant */
+    if (leaf != Py_True) {
+        PyErr_SetString(PyExc_RuntimeError, "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
+                                            "at the moment");
+        return NULL;
+    }
+    PyObject *alone = PyObject_CallMethod(o, "detach", NULL), *copy = alone ? PyObject_CallMethod(alone, "clone", NULL) : NULL;
+    Py_XDECREF(alone);
+    if (!copy || nxpy__take_class(trace, copy, Py_TYPE(o)) < 0) return Py_XDECREF(copy), NULL;
+    const nx_tensor *of = nx_tensor_whole(nxpy_tensor_get(o));
+    nxpy_tensor_get(copy)->is_parameter = of->is_parameter;
+    nx_status status = nx_tensor_requires_grad(of) ? nx_tensor_set_requires_grad(nx_tensor_whole(nxpy_tensor_get(copy)), true) : NX_OK;
+    if (status != NX_OK) nxpy_raise(status);
+    int done = status == NX_OK ? keep(c, o, copy) : -1;
+    const nxpy_note *note = nxpy__note_find(trace, o);
+    bool may_have = note->is_input || note->knows_grad;
+    if (done == 0 && may_have) done = nxpy__grad_of(trace, o, &grad);
+    if (done == 0 && grad && grad != Py_None) {
+        PyObject *own = copy_of(c, grad);
+        done = own ? nxpy__write_grad(trace, copy, own) : -1;
+        Py_XDECREF(own);
+    }
+    Py_XDECREF(grad);
+    if (done < 0) Py_CLEAR(copy);
+    return copy;
 }
 
 static PyObject *copy_again(copier *c, PyObject *o) {
@@ -117,14 +184,19 @@ static PyObject *copy_of(copier *c, PyObject *given) {
     c->depth++;
     if (PyTuple_CheckExact(o)) {
         copy = copy_tuple(c, o);
-    } else if (PyList_CheckExact(o) || PyDict_CheckExact(o)) {
-        copy = PyList_CheckExact(o) ? PyList_New(0) : PyDict_New();
+    } else if (nxpy_tensor_check(o)) {
+        copy = copy_tensor(c, o);
+    } else if (PyList_CheckExact(o) || PyDict_CheckExact(o) || PyODict_CheckExact(o) || PySet_CheckExact(o)) {
+        copy = PyList_CheckExact(o)    ? PyList_New(0)
+               : PyDict_CheckExact(o)  ? PyDict_New()
+               : PyODict_CheckExact(o) ? PyODict_New()
+                                       : PySet_New(NULL);
         if (!copy || keep(c, o, copy) < 0 || copy_parts(c, o, copy) < 0) Py_CLEAR(copy);
     } else {
         copy = copy_instance(c, o);
     }
     c->depth--;
-    return copy ? copy : trace->stop ? NULL : refuse(trace, o);
+    return copy || trace->stop || PyErr_Occurred() ? copy : refuse(trace, o);
 }
 
 static PyObject *deepcopy(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {

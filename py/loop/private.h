@@ -122,6 +122,8 @@ int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, Py
 /* ---- attributes that are written (attributes.c) ---------------------------------------------------------------------------- */
 /* object.name = value, or del with value NULL, by the class's own __setattr__, or by object's. 0 or -1. */
 int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyObject *value);
+/* x.requires_grad = wanted: nothing changes, or it makes a leaf of a tensor of the trace's own, or such a leaf none. 1, or -1: stopped. */
+int nxpy__set_requires_grad(nxpy_trace *trace, PyObject *tensor, bool wanted);
 int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value);
 int nxpy__plain_attribute(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out); /* as object.__getattribute__ */
 int nxpy__fetch_local(nxpy_loop *loop, int index, PyObject *value); /* a root's local, guarded when it is still the caller's */

@@ -640,8 +640,10 @@ PyObject *nxpy__special_id(ARGS) {
     if (n != 1 || kw_names) return nxpy__stopped(loop, function);
     PyObject *use = nxpy__use(loop->trace, args[0]);
     const nxpy_note *note = use ? nxpy__note_find(loop->trace, use) : NULL;
-    PyObject *real = note && note->is_input ? note->real : use;
-    bool told = note && (note->kind == NXPY_NOTE_FIXED || note->kind == NXPY_NOTE_SOURCE || note->is_input);
+    PyObject *real = note && note->is_input && note->real ? note->real : use;
+    bool told = note && (note->kind == NXPY_NOTE_FIXED || note->kind == NXPY_NOTE_SOURCE || (note->is_input && note->real));
+    bool made = use && (nxpy__is_born(loop->trace, use) || nxpy__is_made(use));
+    if (made) return PyObject_CallFunction((PyObject *)&nxpy__id_type, "n", (Py_ssize_t)(intptr_t)use);
     if (!told || (nxpy_tensor_check(real) && !nxpy_tensor_get(real)->is_parameter)) return use ? nxpy__stopped(loop, function) : NULL;
     bool fixed = note->kind == NXPY_NOTE_FIXED;
     if (!fixed && nxpy__check(loop->trace, NXPY_ROW_ID, note->slot, real, 0) < 0) return NULL;

@@ -133,8 +133,8 @@ PyObject *nxpy__special_storage_offset(ARGS) {
     USE_ALL(1, 1);
     const nx_tensor *fake = nx_tensor_whole(nxpy_tensor_get(args[0]));
     const nxpy_note *input = nxpy__input_of(loop->trace, fake->storage);
-    int64_t before = input ? nxpy_tensor_get(input->real)->offset : 0;
-    if (input && nxpy__check(loop->trace, NXPY_ROW_OFFSET, input->slot, NULL, before) < 0) return NULL;
+    int64_t before = input && input->real ? nxpy_tensor_get(input->real)->offset : 0;
+    if (input && input->real && nxpy__check(loop->trace, NXPY_ROW_OFFSET, input->slot, NULL, before) < 0) return NULL;
     PyObject *own = PyObject_CallOneArg(function, args[0]), *first = PyLong_FromLongLong(before);
     PyObject *sum = own && first && before ? PyNumber_Add(own, first) : Py_XNewRef(own);
     Py_XDECREF(own);

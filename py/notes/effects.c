@@ -78,6 +78,7 @@ int nxpy__write_field(nxpy_trace *trace, PyObject *object, PyObject *name, PyObj
 }
 
 static int write_key(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject *value) {
+    if (nxpy_tensor_check(key) && nxpy__is_made(key)) return nxpy__stop(trace, NXPY_BREAK_STORE, "under a tensor of the graph as key");
     if (!find(trace, dict, key)) {
         PyObject *old = PyDict_GetItemWithError(dict, key);
         nxpy_effect effect = {.kind = NXPY_EFFECT_KEY, .holder = dict, .place = dict, .key = key, .old = Py_XNewRef(old)};

@@ -27,11 +27,17 @@ static bool draws_elsewhere(const nx_node *node) {
     return draws.any && !nx_draws_from_cpu(&draws);
 }
 
-bool nxpy__leaves_nothing(nx_graph *graph) {
+bool nxpy__leaves_nothing(const nxpy_trace *trace) {
+    nx_graph *graph = trace->graph;
+    int n_inputs = 0;
     nx_graph_number(graph);
     bool *outer = nx_alloc_zeroed((size_t)graph->n_nodes + 1), pure = outer != NULL;
     for (const nx_node *node = graph->first; pure && node; node = node->next) {
         bool calls = node->kind == NX_NODE_CALL_FUNCTION || node->kind == NX_NODE_CALL_METHOD;
+        if (node->kind == NX_NODE_PLACEHOLDER && n_inputs < trace->inputs.n) {
+            outer[node->order] = trace->notes.at[trace->inputs.at[n_inputs++]].real != NULL; /* those without are made for the run */
+            continue;
+        }
         if (!node->op) {
             outer[node->order] = node->kind != NX_NODE_OUTPUT && nx_node_int_code(node) < 0;
             pure = !calls || nx_node_int_code(node) >= 0;
@@ -94,22 +100,30 @@ static nx_status prefix_of(nxpy_trace *trace, nx_value value, nx_tensor *const *
     return status;
 }
 
+static const nx_meta *meta_of(const nx_tensor *tensor, nx_meta *meta) {
+    nx_meta_of(&tensor->a, meta);
+    return meta;
+}
+
 static nx_status run_prefix(nxpy_trace *trace, nx_value value, nx_tensor **out) {
     int n = trace->inputs.n;
-    nx_tensor **fakes = nx_alloc(sizeof *fakes * (size_t)(2 * n + 1)), **reals = fakes + n, *result = NULL;
+    nx_tensor **fakes = nx_alloc_zeroed(sizeof *fakes * (size_t)(2 * n + 1)), **reals = fakes + n, *result = NULL;
     nx_graph *graph = NULL;
+    nx_status status = NX_OK;
+    nx_meta meta;
     if (!fakes) return nx_fail_memory(sizeof *fakes * (size_t)n);
-    for (int k = 0; k < n; k++) {
+    for (int k = 0; k < n && status == NX_OK; k++) {
         const nxpy_note *note = &trace->notes.at[trace->inputs.at[k]];
-        PyObject *real = note->real ? note->real : nxpy__note_find(trace, note->fake)->real;
-        fakes[k] = nxpy_tensor_get(note->fake ? note->fake : note->object);
-        reals[k] = nxpy_tensor_get(real);
+        fakes[k] = nxpy_tensor_get(note->object);
+        if (note->real) reals[k] = nx_tensor_ref(nxpy_tensor_get(note->real));
+        else status = nx_tensor_new_meta(meta_of(fakes[k], &meta), false, &reals[k]);
     }
-    nx_status status = prefix_of(trace, value, fakes, &graph);
+    if (status == NX_OK) status = prefix_of(trace, value, fakes, &graph);
     if (status == NX_OK) status = nx_graph_run(graph, reals, n, &result, 1);
     if (status == NX_OK) status = to_host(result, out);
     if (result) nx_tensor_unref(result);
     if (graph) nx_graph_free(graph);
+    for (int k = 0; k < n; k++) nx_tensor_unref(reals[k]);
     nx_free(fakes);
     return status;
 }
@@ -174,7 +188,7 @@ nx_status nxpy__tell(nx_tensor *fake, nx_tensor **out) {
         return NX_OK;
     }
     if (fake->a.numel > MAX_ELEMENTS) return none_there("there are too many of them");
-    if (!nxpy__leaves_nothing(trace->graph)) return none_there("the graph writes what existed before");
+    if (!nxpy__leaves_nothing(trace)) return none_there("the graph writes what existed before");
     nxpy_told told = {.fresh = true, .line = trace->line};
     nx_status status = compute(trace, value, &told.elements);
     if (status == NX_NO_MEMORY) return status;
@@ -217,7 +231,7 @@ int nxpy__told_finish(nxpy_trace *trace, nxpy_results *results) {
         PyErr_Clear();
         return 0;
     }
-    if (trace->told.n && !nxpy__leaves_nothing(trace->graph)) {
+    if (trace->told.n && !nxpy__leaves_nothing(trace)) {
         nxpy__stop(trace, NXPY_BREAK_WRITE, "elements decide what it does, and it writes what existed before");
         PyErr_Clear();
         return 0;

@@ -76,8 +76,11 @@ static int find_types(void) {
     return 0;
 }
 
+/* What id() gives for an object of the trace: it is another number when the object is made. */
+PyTypeObject nxpy__id_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "int", .tp_base = &PyLong_Type, .tp_flags = Py_TPFLAGS_DEFAULT};
+
 int nxpy__kinds_init(void) {
-    int done = find_types();
+    int done = find_types() < 0 ? -1 : PyType_Ready(&nxpy__id_type);
 #define NXPY_KIND_ROW(...)
 #define NXPY_TYPE_ROW(code, type) if (done == 0) done = add_type(NXPY_KIND_##code, (PyObject *)&type);
 #define NXPY_NAMED_ROW(code, module, expression) if (done == 0) done = add_named(NXPY_KIND_##code, module, expression);
@@ -196,14 +199,22 @@ static bool is_frozen_key(PyObject *object) {
 bool nxpy__is_key(PyObject *object) {
     const PyTypeObject *type = Py_TYPE(object);
     if (nxpy_constant_check(object) || nxpy__is_enum(object)) return true;
-    if (nxpy_tensor_check(object)) return type->tp_hash == nxpy_tensor_type.tp_hash && !nx_tensor_is_fake(nxpy_tensor_get(object));
+    if (nxpy_tensor_check(object)) {
+        return type->tp_hash == nxpy_tensor_type.tp_hash && (!nx_tensor_is_fake(nxpy_tensor_get(object)) || nxpy__is_made(object));
+    }
     if (PyTuple_CheckExact(object)) return nxpy__are_keys(object);
     if (PyType_Check(object)) return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare;
     nxpy_kind_code kind = nxpy__kind(object)->code;
     if (kind == NXPY_KIND_FUNCTION || kind == NXPY_KIND_OPERATOR || kind == NXPY_KIND_CALLABLE) return !nxpy__may_change(type);
+    if (kind == NXPY_KIND_ID) return true;
     if (kind != NXPY_KIND_INSTANCE) return false;
     bool plain = type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
     return plain || is_frozen_key(object);
+}
+
+bool nxpy__is_made(PyObject *object) {
+    const nxpy_note *note = nxpy__doing.trace ? nxpy__note_find(nxpy__doing.trace, object) : NULL;
+    return note && note->kind == NXPY_NOTE_FAKE && !note->real;
 }
 
 bool nxpy__are_keys(PyObject *tuple) {

@@ -4,13 +4,14 @@
  * holds the operators of the formulas; those that are differentiated again are as any others.
  * What must hold: a formula reads what operators saved, also inside of composed ones, so the trace is one that records these by
  * their parts (nx_tracer.flat), which it is from its beginning: the first call ends the try, and the next one is flat. Sizes are
- * numbers there. A leaf of the trace's own is none in the graph: its gradient is a value of the trace, and a result whose history
- * ends in such ones alone cannot live on.
+ * numbers there. A leaf of the trace's own is none in the graph: its gradient is a value of the trace. One that lives on, or that
+ * the history of a result leads to, is an input that each run makes anew: the next try knows it where it is made, and writes its
+ * elements there. Only memory that no other tensor with a history shows can be such a leaf's.
  * Next: specials of py/loop/functions.c. */
 #include "notes/notes.h"
 
 static PyObject *question(nxpy_ask_code what) {
-    static const char *const words[] = {[NXPY_ASK_PARTS] = "parts", [NXPY_ASK_NO_BRANCHES] = "no branches"};
+    static const char *const words[] = {[NXPY_ASK_PARTS] = "parts", [NXPY_ASK_NO_BRANCHES] = "no branches", [NXPY_ASK_LEAVES] = "leaves"};
     PyObject *type = (PyObject *)&PyUnicode_Type;
     return Py_BuildValue("O(s)O(O)", type, words[what], Py_None, type);
 }
@@ -35,16 +36,6 @@ int nxpy__want_flat(nxpy_trace *trace, const char *what) {
     return -1;
 }
 
-int nxpy__note_leaf(nxpy_trace *trace, PyObject *fake) {
-    nxpy_note *note = nxpy__note_find(trace, fake);
-    int number = (int)(note - trace->notes.at);
-    note->knows_grad = true;
-    if (trace->leaves.n == 0) trace->leaf_at = trace->root_at;
-    nx_status status = nx_vec_push(&trace->leaves, number);
-    if (status != NX_OK) nxpy_raise(status);
-    return status == NX_OK ? 0 : nxpy__stop_error(trace);
-}
-
 /* Where the histories of these fakes begin: node -> fake. */
 static nx_status mark(nxpy_trace *trace, const int *numbers, int n, nx_map *begins) {
     nx_status status = NX_OK;
@@ -66,6 +57,118 @@ static bool is_write(const nx_grad_node *node) {
 
 static bool is_leaf(const nx_grad_node *node) { return strcmp(nx_grad_node_name(node), "AccumulateGrad") == 0; }
 
+/* ---- leaves that the trace makes ----------------------------------------------------------------------------------------- */
+static bool is_same_place(const nx_tensor *a, const nx_tensor *b) {
+    return a->offset == b->offset && a->a.dtype == b->a.dtype && nx_same_size(&a->a, &b->a) && nx_same_strides(&a->a, &b->a);
+}
+
+/* Whether the program still has another tensor that shows the leaf's memory. */
+static bool shares(const nxpy_trace *trace, int k, const nx_tensor *own) {
+    PyObject *object = trace->notes.at[k].object;
+    if (Py_REFCNT(object) == 1) return false; /* the note's */
+    return trace->notes.at[k].kind == NXPY_NOTE_FAKE && nxpy_tensor_get(object) != own && nxpy_tensor_get(object)->storage == own->storage;
+}
+
+/* Whoever else shows its memory can stand for the leaf without its history. */
+static bool can_be_input(const nxpy_trace *trace, const nx_tensor *own) {
+    bool can = !trace->region && !nx_thread_get()->n_levels && !own->base && !own->whole && nx_is_dense(&own->a) && own->offset == 0;
+    can = can && !nxpy__input_of(trace, own->storage);
+    for (int k = 0; can && k < trace->notes.n; k++) {
+        if (!shares(trace, k, own)) continue;
+        const nx_tensor *other = nxpy_tensor_get(trace->notes.at[k].object);
+        can = !nx_tensor_requires_grad(other) && is_same_place(other, own);
+    }
+    return can;
+}
+
+/* An alias of the leaf is written with what it was made of, and stands for it where it is used without history. */
+static nx_status write_leaf(nxpy_trace *trace, nx_tensor *own, nx_tensor *value) {
+    nx_value in = nx_value_tensor(own), alias, same = NX_VALUE_NONE, node;
+    NX_TRY(nx_op_call(nx_known(NX_KNOWN_DETACH), &in, &alias));
+    nx_value copy[] = {alias, nx_value_tensor(value), nx_value_bool(false)};
+    nx_status status = nx_op_call(nx_known(NX_KNOWN_COPY_INTO), copy, &same);
+    nx_value_drop(&same);
+    bool found = status == NX_OK && nx_tracer_find(&trace->tracer, alias.tensor, &node);
+    for (int k = 0; found && status == NX_OK && k < trace->notes.n; k++) {
+        if (!shares(trace, k, own)) continue;
+        status = nx_tracer_bind(&trace->tracer, nxpy_tensor_get(trace->notes.at[k].object), node.node, node.n);
+    }
+    nx_value_drop(&alias);
+    return status;
+}
+
+static int become_input(nxpy_trace *trace, int number) {
+    nx_thread *thread = nx_thread_get();
+    nx_tensor *own = nxpy_tensor_get(trace->notes.at[number].object), *value = NULL;
+    const char *target = thread->target;
+    char name[32];
+    nx_value node;
+    snprintf(name, sizeof name, "leaf %d", trace->n_leaves);
+    if (!nx_tracer_find(&trace->tracer, own, &node)) return nxpy__stop(trace, NXPY_BREAK_LEAK, "a leaf that nothing makes");
+    thread->target = NULL;
+    nx_status status = trace->tracer.varies ? nxpy__fix_sizes(&trace->tracer, own) : NX_OK;
+    if (status == NX_OK) status = nx_fake_like(own, &value);
+    if (status == NX_OK) status = nx_tracer_bind(&trace->tracer, value, node.node, node.n);
+    int done = status == NX_OK ? nxpy__become_input(trace, number, name) : -1;
+    if (done == 0) status = write_leaf(trace, own, value);
+    thread->target = target;
+    nx_tensor_unref(value);
+    if (status != NX_OK) nxpy_raise(status);
+    return done == 0 && status == NX_OK ? 0 : nxpy__stop_error(trace);
+}
+
+/* Whether an earlier try met the leaf in what lives on: 1, 0, -1. What it is asked by: a new reference in *out. */
+static int was_met(nxpy_trace *trace, int leaf, PyObject **out) {
+    *out = Py_BuildValue("(si)", "leaf", leaf);
+    return *out ? PyDict_Contains(trace->answers, *out) : -1;
+}
+
+int nxpy__note_leaf(nxpy_trace *trace, PyObject *fake) {
+    nxpy_note *note = nxpy__note_find(trace, fake);
+    int number = (int)(note - trace->notes.at);
+    PyObject *asked;
+    if (note->leaf) return 0; /* it is one again */
+    note->knows_grad = true;
+    note->born_at = trace->root_at;
+    note->leaf = ++trace->n_leaves;
+    int met = was_met(trace, note->leaf, &asked);
+    Py_XDECREF(asked);
+    if (met < 0) return nxpy__stop_error(trace);
+    if (met && can_be_input(trace, nxpy_tensor_get(fake))) return become_input(trace, number);
+    nx_status status = nx_vec_push(&trace->leaves, number);
+    if (status != NX_OK) nxpy_raise(status);
+    return status == NX_OK ? 0 : nxpy__stop_error(trace);
+}
+
+int nxpy__made_finish(nxpy_trace *trace) {
+    nx_status status = NX_OK;
+    for (int k = 0; k < trace->inputs.n && status == NX_OK; k++) {
+        const nxpy_note *note = &trace->notes.at[trace->inputs.at[k]];
+        nxpy_made made = {.slot = note->slot, .frozen = !nx_tensor_requires_grad(nxpy_tensor_get(note->object))};
+        if (!note->real) status = nx_vec_push(&trace->segment->made, made);
+    }
+    return status == NX_OK ? 0 : (nxpy_raise(status), -1);
+}
+
+PyObject *nxpy__leaf_new(PyObject *like) {
+    const nx_tensor *of = nxpy_tensor_get(like);
+    nx_tensor *made;
+    nx_meta meta;
+    nx_meta_of(&of->a, &meta);
+    NXPY_TRY(nx_tensor_new_meta(&meta, false, &made));
+    made->is_parameter = of->is_parameter;
+    nx_status status = nx_tensor_set_requires_grad(made, true);
+    if (status != NX_OK) return nx_tensor_unref(made), nxpy_raise(status);
+    PyObject *object = nxpy_tensor_take(made);
+    if (!object || Py_TYPE(object) == Py_TYPE(like)) return object;
+    PyTypeObject *now = Py_TYPE(object);
+    Py_INCREF((PyObject *)Py_TYPE(like));
+    Py_SET_TYPE(object, Py_TYPE(like));
+    Py_DECREF(now);
+    return object;
+}
+
+/* ---- histories ----------------------------------------------------------------------------------------------------------- */
 /* What a walk through a history looks for. */
 typedef struct search {
     bool is_marked;
@@ -172,7 +275,7 @@ static PyObject *list_leaves(nxpy_trace *trace, search *s, const char **why) {
         nx_tensor *fake = nx_tensor_whole(nxpy_tensor_get(note->object));
         nx_grad_hook *hook = NULL;
         if (!nx_map_get(&s->met, fake)) continue;
-        nx_status status = nx_grad_hook_of(given ? nxpy_tensor_get(note->real) : fake, NX_HOOK_ACCUMULATED, &hook);
+        nx_status status = nx_grad_hook_of(given && note->real ? nxpy_tensor_get(note->real) : fake, NX_HOOK_ACCUMULATED, &hook);
         if (status != NX_OK) nxpy_raise(status);
         else if (hook->context) *why = "of a tensor with hooks";
         if (status != NX_OK || PyList_Append(leaves, note->object) < 0) Py_CLEAR(leaves);
@@ -235,16 +338,36 @@ bool nxpy__inputs_may_live_on(nxpy_trace *trace) {
     return !lost;
 }
 
+/* Leaves of the trace's own that were met, also as what is none any more, are inputs in the next try: 3; 1: there are none; 0: one
+ * cannot be, which is known from an earlier try; -1. */
+static int ask_for_leaves(nxpy_trace *trace, search *s) {
+    int lives = 1;
+    for (int k = 0; k < trace->leaves.n && lives > 0; k++) {
+        const nxpy_note *note = &trace->notes.at[trace->leaves.at[k]];
+        PyObject *asked;
+        nx_tensor *own = nxpy_tensor_get(note->object);
+        if (!nx_map_get(&s->met, own) && !(s->unknown_leaf && !nx_tensor_requires_grad(own))) continue;
+        lives = 3;
+        int met = was_met(trace, note->leaf, &asked);
+        if (met == 0 && PyDict_SetItem(trace->answers, asked, Py_None) < 0) met = -1;
+        Py_XDECREF(asked);
+        if (met < 0) return -1;
+        if (met == 0) continue;
+        trace->unmakeable_at = note->born_at;
+        trace->unmakeable = "a leaf that the graph makes over memory that is another tensor's, too";
+        lives = 0;
+    }
+    if (lives == 3) nxpy__ask_for(trace, NXPY_ASK_LEAVES);
+    return lives;
+}
+
 int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake) {
     search s = {0};
     if (has_lost_history(trace, nx_tensor_whole(fake))) return 0;
     if (!(trace->leaves.n || trace->uses_up) || !nx_tensor_requires_grad(fake)) return 1;
-    nx_status status = search_from(trace, fake, &s);
+    nx_status status = search_from(trace, nx_tensor_whole(fake), &s);
+    int lives = status != NX_OK ? -1 : s.over ? 2 : s.any_input ? 1 : ask_for_leaves(trace, &s);
     search_end(&s);
-    if (status != NX_OK) return nxpy_raise(status), -1;
-    if (s.over) return 2;
-    if (s.any_input || !trace->leaves.n) return 1;
-    trace->unmakeable_at = trace->leaf_at;
-    trace->unmakeable = "a tensor whose history is of leaves that the graph makes";
-    return 0;
+    if (status != NX_OK) nxpy_raise(status);
+    return lives;
 }

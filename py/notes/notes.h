@@ -42,7 +42,7 @@ typedef enum nxpy_make {
     NXPY_MAKE_INSTANCE, /* of class `object`, without attributes */
     NXPY_MAKE_ATTRIBUTE,/* the last value becomes attribute `object` of the one before */
     NXPY_MAKE_ENTRY,    /* the last value is appended to the list before it; n 2: key and value go into the dict before them */
-    NXPY_MAKE_CLASS,  /* the last value, a tensor that the graph has made, gets class `object` */
+    NXPY_MAKE_CLASS,  /* the last value, a tensor that the graph has made, gets class `object`; n: it is a parameter */
     NXPY_MAKE_OVER,   /* the last value, a tensor that the graph has made, has a history that a backward has used up */
     NXPY_MAKE_KEEP,   /* remembers the last value as n */
     NXPY_MAKE_AGAIN   /* what was remembered as n */
@@ -103,8 +103,12 @@ typedef struct nxpy_told {
     int line;
 } nxpy_told;
 
+/* An input that each run makes like the tensor in the slot; frozen: which requires no gradient when the run is over. */
+typedef struct nxpy_made { int slot; bool frozen; } nxpy_made;
+
 typedef struct nxpy_segment {
     nxpy_guards guards;
+    NX_VEC(nxpy_made) made;     /* leaves of the graph's own that live on */
     int *inputs, n_inputs;      /* slots of the graph's inputs */
     int *held, n_held;          /* slots that must live while the graph runs: inputs and those that the recipe returns */
     int n_lent;                 /* of these, the first: their objects are a tensor's, and go with it */
@@ -193,8 +197,10 @@ typedef struct nxpy_note {
     bool is_own_dict;           /* the __dict__ of an object that was born here, which is asked for it again */
     bool knows_grad;            /* FAKE of an input: its .grad is what stands for the tensor's; of a leaf of the trace's own: true */
     bool is_namespace;          /* a dict of globals or of attributes: read and written by key only */
-    PyObject *real;             /* FAKE of an input: the tensor; the __dict__ of a class, as a view: the dict; lent */
-    int born_at;                /* BORN: unit of the root's instruction that made it */
+    PyObject *real;             /* FAKE of an input: the tensor, NULL: each run makes it; the __dict__ of a class, as a view: the dict;
+                                   lent */
+    int born_at;                /* BORN, FAKE: unit of the root's instruction that made it, of a leaf: that made it one */
+    int leaf;                   /* FAKE: which of the leaves that the trace makes it is, from 1 */
 } nxpy_note;
 
 /* The slot's number is left open as this one, lent by its note; a float: in a tensor, that float, lent by the dict. */
@@ -214,7 +220,7 @@ typedef struct nxpy_trace {
     bool uses_up;               /* a backward that keeps no graph has run */
     int n_before;               /* notes there were when the last one began */
     NX_VEC(int) leaves;         /* notes of fakes that the trace made and that require gradients, without a history */
-    int leaf_at;                /* the root's instruction there that made the first */
+    int n_leaves;               /* that there were, with those that are inputs */
     int grads_on_at;            /* the root's instruction that first recorded gradients in a graph that began without, -1 */
     int unasked_at;             /* where the root last changed who is asked for functions */
     int map_at;                 /* the root's instruction there where the outermost open map over slices began */
@@ -325,6 +331,8 @@ PyObject *nxpy__use(nxpy_trace *trace, PyObject *object);
 int nxpy__take_class(nxpy_trace *trace, PyObject *fake, PyTypeObject *wanted);
 /* Takes what C code returned into the table. 0 or -1: stopped. */
 int nxpy__admit(nxpy_trace *trace, PyObject *object);
+/* The fake of note `number` is an input from here on, which each run makes. 0 or -1. */
+int nxpy__become_input(nxpy_trace *trace, int number, const char *name);
 /* A fake of the trace's own, which requires gradients now and has no history. 0 or -1. */
 int nxpy__note_leaf(nxpy_trace *trace, PyObject *fake);
 int nxpy__note_question(PyObject *question); /* for nxpy_before_question: what a __torch_function__ is given, where a trace runs */
@@ -380,6 +388,7 @@ int nxpy__use_as_key(nxpy_trace *trace, PyObject *object); /* one that existed b
 bool nxpy__is_enum(PyObject *object);       /* a member of an enumeration that C code compares */
 bool nxpy__is_key(PyObject *object);        /* of dicts and sets, found without code of the user's */
 bool nxpy__are_keys(PyObject *tuple);
+bool nxpy__is_made(PyObject *object);       /* a tensor that the thread's trace makes, which stands for itself */
 /* What a frozen dataclass is compared and hashed by, where dataclasses made both methods: the names of its fields, a new list. NULL
  * without an exception: it is none. */
 PyObject *nxpy__frozen_names(PyObject *object);
@@ -387,6 +396,7 @@ PyObject *nxpy__frozen_names(PyObject *object);
 int nxpy__note_member(nxpy_trace *trace, PyObject *object, int slot, const char *text, bool very, PyObject **out);
 int nxpy__note_partial(nxpy_trace *trace, PyObject *partial); /* one that existed before, its parts; 0 or -1 */
 extern PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__tuple_getter_type, *nxpy__local_type;
+extern PyTypeObject nxpy__id_type;
 int nxpy__kinds_init(void);
 
 /* ---- recipe.c ----------------------------------------------------------------------------------- */
@@ -396,6 +406,7 @@ typedef struct nxpy_results {
     NX_VEC(nx_value) nodes;
     NX_VEC(int) kept;      /* notes, in order of KEEP */
     nx_node *detached;     /* the first result whose history is used up; NULL: none */
+    bool asks;             /* the next try makes inputs of leaves that were met here */
 } nxpy_results;
 int nxpy__recipe_add(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value);
 /* Fills out[recipe->n_values] with new references (NULL for empty ones). -1 with an exception: nothing is left in out. */
@@ -439,7 +450,7 @@ int nxpy__changes_apply(const nxpy_segment *segment, PyObject **made); /* takes 
 nx_status nxpy__tell(nx_tensor *fake, nx_tensor **out); /* for nx_thread.tell, of a trace that may not end */
 nx_status nxpy__fix_sizes(nx_tracer *tracer, nx_tensor *tensor); /* for nx_tracer.fix of such a one */
 /* A run of it changes nothing that existed before but the state of the CPU's generator. */
-bool nxpy__leaves_nothing(nx_graph *graph);
+bool nxpy__leaves_nothing(const nxpy_trace *trace);
 int nxpy__told_finish(nxpy_trace *trace, nxpy_results *results); /* into the segment; as nxpy__recipe_add */
 bool nxpy__told_holds(nxpy_segment *segment, PyObject *const *results); /* the results are what they were */
 void nxpy__told_drop(nxpy_told *told);
@@ -468,8 +479,9 @@ void nxpy__trace_varies(nxpy_trace *trace);     /* the trace has a number that m
 int nxpy__region_changes(nxpy_trace *trace, PyObject *object); /* before a change of an object of the trace: 0, or -1: stopped */
 
 /* ---- leaves.c: gradients that the program asks for ------------------------------------------------------ */
-/* How the next try is to be traced: composed operators by their parts, and no size left open; no condition with both branches. */
-typedef enum nxpy_ask_code { NXPY_ASK_PARTS, NXPY_ASK_NO_BRANCHES } nxpy_ask_code;
+/* How the next try is to be traced: composed operators by their parts, and no size left open; no condition with both branches;
+ * leaves that live on as inputs. */
+typedef enum nxpy_ask_code { NXPY_ASK_PARTS, NXPY_ASK_NO_BRANCHES, NXPY_ASK_LEAVES } nxpy_ask_code;
 void nxpy__ask_for(nxpy_trace *trace, nxpy_ask_code what); /* the caller ends this one */
 int nxpy__was_asked_for(nxpy_trace *trace, nxpy_ask_code what); /* by an earlier try: 1, 0, -1 with an exception */
 int nxpy__want_flat(nxpy_trace *trace, const char *what); /* 0; -1: stopped, and the next try is flat */
@@ -477,8 +489,11 @@ int nxpy__want_flat(nxpy_trace *trace, const char *what); /* 0; -1: stopped, and
 /* The leaves of the caller's in the history of the roots, what stands for them: a new tuple. NULL: stopped, or an exception. */
 PyObject *nxpy__leaves_of(nxpy_trace *trace, PyObject *roots);
 PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *args, Py_ssize_t n);
-/* 1; 2: without its history, which a backward has used up; 0: its history is of leaves of the trace's own; -1 */
+/* 1; 2: without its history, which a backward has used up; 3: in the next try; 0: it is, or leads to, a leaf of the trace's own that
+ * no run can make; -1 */
 int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake);
+PyObject *nxpy__leaf_new(PyObject *like); /* as a run makes it; NULL: an exception */
+int nxpy__made_finish(nxpy_trace *trace); /* into the segment; 0, or -1 with an exception */
 bool nxpy__inputs_may_live_on(nxpy_trace *trace); /* false, with what is unmakeable: one was given a history that the graph loses */
 
 /* ---- small things --------------------------------------------------------------------------------- */

@@ -39,6 +39,10 @@ static int add_result(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resu
     nx_value node;
     int lives = nxpy__may_live_on(trace, nxpy_tensor_get(fake));
     if (lives < 1) return lives;
+    if (lives == 3) {
+        results->asks = true; /* nothing is made of this try */
+        return add_step(recipe, NXPY_MAKE_NULL, 0, NULL);
+    }
     if (nxpy_tensor_get(fake)->whole) {
         trace->unmakeable_at = nxpy__note_find(trace, fake)->born_at;
         trace->unmakeable = "a slice that outlives its map";
@@ -54,8 +58,8 @@ static int add_result(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resu
     }
     int done = add_step(recipe, NXPY_MAKE_RESULT, k, NULL);
     if (done == 1 && lives == 2) done = add_step(recipe, NXPY_MAKE_OVER, 0, NULL);
-    bool usual = Py_TYPE(fake) == nxpy_tensor_class;
-    return done != 1 || usual ? done : add_step(recipe, NXPY_MAKE_CLASS, 0, (PyObject *)Py_TYPE(fake));
+    bool parameter = nxpy_tensor_get(fake)->is_parameter, usual = Py_TYPE(fake) == nxpy_tensor_class && !parameter;
+    return done != 1 || usual ? done : add_step(recipe, NXPY_MAKE_CLASS, parameter, (PyObject *)Py_TYPE(fake));
 }
 
 static int add_dict(ADD_ARGS) {
@@ -396,18 +400,20 @@ static PyObject *make_named(PyObject *type, PyObject *tuple) {
 }
 
 /* A tensor that nobody but the run knows changes its class; of another one an alias has it. -1 with an exception. */
-static int make_class(PyTypeObject *type, PyObject **value) {
+static int make_class(PyTypeObject *type, bool parameter, PyObject **value) {
     PyTypeObject *now = Py_TYPE(*value);
-    if (now == type) return 0;
+    if (now == type && nxpy_tensor_get(*value)->is_parameter == parameter) return 0;
     bool own = now == nxpy_tensor_class && type->tp_basicsize == now->tp_basicsize && Py_REFCNT(*value) == 2; /* here, the results */
     if (own) {
         Py_INCREF(type);
         Py_SET_TYPE(*value, type);
         Py_DECREF(now);
+        nxpy_tensor_get(*value)->is_parameter = parameter;
         return 0;
     }
     PyObject *made = PyObject_CallMethod(*value, "as_subclass", "(O)", type);
     if (made) Py_SETREF(*value, made);
+    if (made) nxpy_tensor_get(made)->is_parameter = parameter;
     return made ? 0 : -1;
 }
 
@@ -469,7 +475,7 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
         nx_status status = nx_grad_stand_over(nxpy_tensor_get(at[-1]));
         return status == NX_OK ? 0 : (nxpy_raise(status), -1);
     }
-    case NXPY_MAKE_CLASS: return make_class((PyTypeObject *)step->object, &at[-1]);
+    case NXPY_MAKE_CLASS: return make_class((PyTypeObject *)step->object, step->n, &at[-1]);
     case NXPY_MAKE_STATE:
     case NXPY_MAKE_ENTRY:
     case NXPY_MAKE_ATTRIBUTE: return run_change(step, top);

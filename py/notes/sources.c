@@ -386,6 +386,27 @@ static PyObject *make_input(nxpy_trace *trace, int number) {
     return object;
 }
 
+int nxpy__become_input(nxpy_trace *trace, int number, const char *name) {
+    PyObject *object = trace->notes.at[number].object, *like;
+    nx_tensor *fake;
+    nx_text target = {0};
+    nx_status status = nxpy__fake_new(nxpy_tensor_get(object), &fake);
+    if (status != NX_OK) return nxpy_raise(status), -1;
+    if (!(like = nxpy_tensor_take(fake))) return -1;
+    int done = nxpy__take_class(trace, like, Py_TYPE(object));
+    int slot = done == 0 && nxpy__note_add(trace, like, NXPY_NOTE_FIXED, -1) ? nxpy__slot_of(trace, like) : -1;
+    Py_DECREF(like); /* its note has it */
+    if (slot < 0) return -1;
+    status = place_input(trace, name, nxpy_tensor_get(object), 0, &target);
+    if (status == NX_OK) status = nx_vec_push(&trace->inputs, number);
+    nxpy_note *note = &trace->notes.at[number];
+    note->is_input = true;
+    note->slot = slot;
+    if (status == NX_OK) nxpy__log_input(trace, slot, target.at, object, 0);
+    nx_text_free(&target);
+    return status == NX_OK ? 0 : (nxpy_raise(status), -1);
+}
+
 const nxpy_note *nxpy__input_of(const nxpy_trace *trace, const nx_storage *storage) {
     for (int k = 0; storage && k < trace->inputs.n; k++) {
         const nxpy_note *note = &trace->notes.at[trace->inputs.at[k]];
@@ -618,6 +639,7 @@ int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject 
     if (names) return frozen_value(trace, dict, key, out);
     *out = PyDict_GetItemWithError(dict, key);
     if (!*out && PyErr_Occurred()) return nxpy__stop_error(trace);
+    if (nxpy_tensor_check(key) && nxpy__is_made(key)) return 0; /* nothing that existed before holds it */
     if (!note || note->kind == NXPY_NOTE_BORN || note->elements || nxpy__was_written_key(trace, dict, key)) return 0;
     int slot = nxpy__slot_of(trace, dict);
     return slot < 0 ? -1 : nxpy__fetch_number(trace, NXPY_ROW_KEY, slot, key, NULL, 0, out);

@@ -62,6 +62,42 @@ def about_linear_inside(m, x):
     return y.detach(), own.weight.grad, len(list(own.parameters()))
 
 
+def about_leaf_returned(m, x):
+    d = torch.zeros(4, requires_grad=True)
+    y = m.a(x + d)
+    y.sum().backward()
+    z = (d * x).sum()
+    return d, z, d.grad
+
+
+def about_module_returned(m, x):
+    own = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
+    own.eval()
+    y = own(x)
+    own[0].bias.requires_grad_(False)
+    return y, own[0].weight, own[0].bias, own.training
+
+
+def about_copy_stepped(m, x):
+    own = copy.deepcopy(m.a)
+    optimizer = torch.optim.SGD(own.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = own(x).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+    return loss.detach(), own.weight, own.bias.grad, m.a.weight.grad
+
+
+def about_stored_leaf(m, x):
+    m.extra = nn.Parameter(torch.ones(4))
+    y = x * m.extra
+    y.sum().backward()
+    result = m.extra.grad.clone(), len(list(m.parameters()))
+    del m.extra
+    return result
+
+
 def about_freeze(m, x):
     for p in m.a.parameters():
         p.requires_grad_(False)
