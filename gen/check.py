@@ -11,7 +11,7 @@ SIZE_FUNCTIONS += ("clamp", "zeros_as", "wrap")
 
 
 def check_world(world):
-    for entry in world.entries:
+    for entry in world.operators:
         for one in (check_meaning, check_kernels, check_cases, check_gradient, check_types):
             try:
                 one(world, entry)

@@ -89,7 +89,7 @@ def sample(form, at):
     keywords = next((case["keywords"] for case in cases if case["case"] == "call"), {})
     asked = {p.name for p in form.params if p.keyword_only and p.initial is None}
     keywords = {name: given for name, given in keywords.items() if name in asked}
-    return {"case": "call", "at": at, "args": args, "keywords": keywords, "meta": False}
+    return {"case": "call", "at": at, "of": None, "args": args, "keywords": keywords, "meta": False}
 
 
 def copy(sibling, row):

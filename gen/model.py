@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gen.derive import derive
+from gen.family import changed_params, operators
 from gen.forms import made_entries
 from gen.syntax import At, Expr, Param, Problem, Type
 
@@ -330,16 +331,13 @@ def make_forms(sibling):
 def make_siblings(entry):
     forms = entry.one("forms")
     form_rows = forms.value if forms else []
-    siblings = [Sibling(entry, entry.name, entry.at, entry.params, {}, form_rows)]
+    siblings = [Sibling(entry, entry.name, entry.at, entry.params, entry.binds, form_rows)]
     for row in entry.all("also"):
         value = row.value
         params = value["params"]
-        if value["same"]:  # `(... lr: Tensor)` repeats only what differs
-            changed = {p.name: p for p in params}
-            params = [
-                replace(changed[p.name], keyword_only=p.keyword_only) if p.name in changed else p for p in entry.params
-            ]
-        binds = dict(value["binds"])
+        if value["same"]:
+            params = changed_params(entry, params)
+        binds = entry.binds | dict(value["binds"])
         own = value["forms"]
         if own is None:
             own = [dict(row, name=None) for row in form_rows if row["word"] not in ("functional", "alias", "copy")]
@@ -355,14 +353,16 @@ class World:
     def __init__(self, files):
         self.files, self.problems = [], []
         self.entries, self.functions, self.groups, self.siblings, self.forms, self.prims = [], {}, {}, [], {}, {}
+        self.operators = []  # an entry for each operator that one stands for
         self.made, self.aliases = [], {}  # entries that words of `forms` gave; other names by base name
         self.callable = {}  # the forms that a formula may mean, by base name: no out forms
         for file in files:
             self.add(file)
         if not self.problems:
             for entry in self.entries:
-                self.expand(entry)
+                self.take_apart(entry)
             self.entries += self.made
+            self.operators += self.made
 
     def add(self, file):
         self.files.append(file)
@@ -373,6 +373,15 @@ class World:
                 if item.name in table:
                     self.problems.append(Problem(item.at, f"'{item.name}' is defined twice"))
                 table[item.name] = item
+
+    def take_apart(self, entry):
+        try:
+            found = operators(entry)
+        except Problem as problem:
+            return self.problems.append(problem)
+        self.operators += found
+        for one in found:
+            self.expand(one)
 
     def expand(self, entry):
         row = entry.one("grad")

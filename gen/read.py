@@ -543,6 +543,7 @@ class Parser:
     def case(self):
         at, word = self.token.at, self.name("call, error or a parameter")
         if word in ("call", "error"):
+            of = None if self.peek("(") else self.dotted("an operator")
             self.expect("(")
             args, keywords = [], {}
 
@@ -554,7 +555,7 @@ class Parser:
                 else:
                     args.append(self.literal())
             self.separated(argument, close=")")
-            case = {"case": word, "at": at, "args": args, "keywords": keywords}
+            case = {"case": word, "at": at, "of": of, "args": args, "keywords": keywords}
             if word == "error":
                 case["kind"] = self.name() if self.token.kind == "name" else "RuntimeError"
                 case["text"] = self.string()
@@ -692,6 +693,7 @@ def read_item(tokens, source, file, comments):
         params, same = parser.params()
         if same:
             parser.fail("'...' is for 'also' only", at)
+        binds = dict(parser.binds()) if parser.accept("with") else {}
         parser.expect("->")
         is_tuple = parser.accept("(")
         results = parser.separated(parser.place, close=")") if is_tuple else [parser.place()]
@@ -700,7 +702,7 @@ def read_item(tokens, source, file, comments):
         arrow = next(token for token in head if token.text == "->")
         text = " ".join(source[arrow.offset + 2 : head[-1].offset + len(head[-1].text)].split())
         doc = documentation(comments, tokens[0].at.line)
-        file.entries.append(Entry(name, at, params, results, is_tuple, rows, doc, text))
+        file.entries.append(Entry(name, at, params, results, is_tuple, rows, doc, text, binds))
     elif word == "checks":
         parser.expect("(")
         params = parser.separated(parser.name, close=")")

@@ -164,6 +164,7 @@ class Entry:
     rows: list = field(default_factory=list)
     doc: str = ""
     result_text: str = ""  # what stands after ->
+    binds: dict = field(default_factory=dict)  # `with` of the head: what names in the rows mean
 
     @property
     def base(self):

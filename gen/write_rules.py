@@ -341,6 +341,10 @@ def kernel_argument(world, sibling, expr, name):
     if argument is None and name in sibling.binds:
         bound = Body(world, sibling.base, False).expr(sibling.binds[name])
         param = sibling.entry.param(name)
+        if param is None and bound.kind == "bool":
+            return "bool ", bound.c, []
+        if param is None:  # as a number that stands there
+            return "nx_value ", f"nx_value_{bound.kind}({bound.c})", []
         wrapped = param.type.base == "Scalar" and bound.kind in ("int", "float", "bool")
         return ("nx_value ", f"nx_value_{bound.kind}({bound.c})", []) if wrapped else ("int64_t ", bound.c, [])
     if argument is None:

@@ -227,16 +227,12 @@ static nx_status find_best(const job *j) {
     return status;
 }
 
-nx_status nx__max_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
-    return find_best(&(job){.self = self, .values = values, .indices = indices, .dim = (int)dim});
-}
-
-nx_status nx__min_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
-    return find_best(&(job){.self = self, .values = values, .indices = indices, .dim = (int)dim, .least = true});
+nx_status nx__extreme_rows(nx_run *run, const nx_array *self, int64_t dim, bool least, nx_array *values, nx_array *indices) {
+    return find_best(&(job){.self = self, .values = values, .indices = indices, .dim = (int)dim, .least = least});
 }
 
 /* Without a dimension all elements are one row. */
-static nx_status find_place(nx_run *run, const nx_array *self, nx_value dim, nx_array *out, bool least) {
+nx_status nx__extreme_place(nx_run *run, const nx_array *self, nx_value dim, bool least, nx_array *out) {
     job j = {.self = self, .indices = out, .least = least};
     if (dim.tag != NX_TAG_NONE) {
         NX_TRY(nx_wrap_dim(nx_op_name(run->op), dim.i, self->ndim, &j.dim));
@@ -250,14 +246,6 @@ static nx_status find_place(nx_run *run, const nx_array *self, nx_value dim, nx_
                                               : nx__order_best_int64_t(x, self->numel, least);
     nx_room_free(x);
     return NX_OK;
-}
-
-nx_status nx__argmax_rows(nx_run *run, const nx_array *self, nx_value dim, nx_array *out) {
-    return find_place(run, self, dim, out, false);
-}
-
-nx_status nx__argmin_rows(nx_run *run, const nx_array *self, nx_value dim, nx_array *out) {
-    return find_place(run, self, dim, out, true);
 }
 
 /* ---- the other direction ----------------------------------------------------------------------------------------------- */

@@ -163,11 +163,8 @@ static nx_status run_rank(rank rank, const nx_array *self, int64_t k, int64_t di
 nx_status nx__kth_rows(nx_run *run, const nx_array *self, int64_t k, int64_t dim, nx_array *values, nx_array *indices) {
     return run_rank(RANK_KTH, self, k, dim, values, indices);
 }
-nx_status nx__median_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
-    return run_rank(RANK_MEDIAN, self, 0, dim, values, indices);
-}
-nx_status nx__nanmedian_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
-    return run_rank(RANK_NANMEDIAN, self, 0, dim, values, indices);
+nx_status nx__median_rows(nx_run *run, const nx_array *self, int64_t dim, bool leaves_nan, nx_array *values, nx_array *indices) {
+    return run_rank(leaves_nan ? RANK_NANMEDIAN : RANK_MEDIAN, self, 0, dim, values, indices);
 }
 nx_status nx__mode_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
     return run_rank(RANK_MODE, self, 0, dim, values, indices);

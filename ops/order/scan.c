@@ -211,11 +211,7 @@ nx_status nx__logcumsumexp_rows(nx_run *run, const nx_array *self, int64_t dim, 
     nx_dtype in = nx_is_complex((nx_dtype)out->dtype) ? NX_C128 : nx__order_dtype(out->dtype);
     return run_scan(&(scan){.self = self, .out = out, .dim = (int)dim, .in = in, .what = EXPONENTIALS});
 }
-nx_status nx__cummax_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
-    nx_dtype in = nx__order_dtype(self->dtype);
-    return run_scan(&(scan){.self = self, .out = values, .indices = indices, .dim = (int)dim, .in = in, .what = LARGEST});
-}
-nx_status nx__cummin_rows(nx_run *run, const nx_array *self, int64_t dim, nx_array *values, nx_array *indices) {
-    nx_dtype in = nx__order_dtype(self->dtype);
-    return run_scan(&(scan){.self = self, .out = values, .indices = indices, .dim = (int)dim, .in = in, .what = LEAST});
+nx_status nx__running_extremes(nx_run *run, const nx_array *self, int64_t dim, bool least, nx_array *values, nx_array *indices) {
+    return run_scan(&(scan){.self = self, .out = values, .indices = indices, .dim = (int)dim, .in = nx__order_dtype(self->dtype),
+                            .what = least ? LEAST : LARGEST});
 }

@@ -266,20 +266,13 @@ fail:
 static double given(nx_value scale) { return scale.tag == NX_TAG_NONE ? 0 : nx_value_as_float(&scale); }
 #define SCALES(d, h, w) ((double[]){given(d), given(h), given(w)})
 
-nx_status nx__resample_nearest(nx_run *run, const nx_array *self, nx_value exact, nx_value d, nx_value h, nx_value w, nx_array *out) {
-    return run_resampling(exact.i ? NEAREST_EXACT : NEAREST, false, SCALES(d, h, w), self, out, self, out);
-}
-nx_status nx__resample_nearest_back(nx_run *run, const nx_array *grad_output, nx_value exact, nx_value d, nx_value h, nx_value w,
-                                    nx_array *out) {
-    return run_resampling(exact.i ? NEAREST_EXACT : NEAREST, false, SCALES(d, h, w), out, grad_output, grad_output, out);
-}
-static kind kind_of(nx_value number) { return (kind)(NEAREST_EXACT + number.i); }
-nx_status nx__resample(nx_run *run, const nx_array *self, nx_value kind, bool align_corners, nx_value d, nx_value h, nx_value w,
+nx_status nx__resample(nx_run *run, const nx_array *self, nx_value number, bool align_corners, nx_value d, nx_value h, nx_value w,
                        nx_array *out) {
-    if (self->dtype == NX_U8) return nx__resample_bytes(kind_of(kind), align_corners, given(h), given(w), self, out);
-    return run_resampling(kind_of(kind), align_corners, SCALES(d, h, w), self, out, self, out);
+    if (self->dtype == NX_U8 && number.i > NEAREST_EXACT)
+        return nx__resample_bytes((kind)number.i, align_corners, given(h), given(w), self, out);
+    return run_resampling((kind)number.i, align_corners, SCALES(d, h, w), self, out, self, out);
 }
-nx_status nx__resample_back(nx_run *run, const nx_array *grad_output, nx_value kind, bool align_corners, nx_value d, nx_value h,
+nx_status nx__resample_back(nx_run *run, const nx_array *grad_output, nx_value number, bool align_corners, nx_value d, nx_value h,
                             nx_value w, nx_array *out) {
-    return run_resampling(kind_of(kind), align_corners, SCALES(d, h, w), out, grad_output, grad_output, out);
+    return run_resampling((kind)number.i, align_corners, SCALES(d, h, w), out, grad_output, grad_output, out);
 }

@@ -160,6 +160,8 @@ nx_status nx__size_convolution(const char *op, const nx_array *input, const nx_a
                        LIST(input->sizes, input->ndim));
     NX_TRY(check_types(op, input, weight, bias));
     NX_TRY(check_groups(op, input, weight, bias, transposed, groups));
+    if (transposed && weight->sizes[1] == 0 && input->sizes[0] > 0 && input->sizes[1] > 0)
+        return nx_fail(NX_RUNTIME, "%s: non-empty weight tensor expected, but got: [%s]", op, LIST(weight->sizes, weight->ndim));
     NX_TRY(check_far(op, input, weight, (space){stride, n_stride}, (space){padding, n_padding}, (space){dilation, n_dilation},
                      (space){output_padding, n_output_padding}, transposed));
     if (!transposed) NX_TRY(check_reach(op, input, weight, (space){padding, n_padding}, (space){dilation, n_dilation}));

@@ -190,7 +190,7 @@ void nxpy_args_end(nxpy_args *args) {
     }
 }
 
-static int read_element(const nx_param *param, int at, PyObject *o, Py_ssize_t i, nx_value *out) {
+static int read_element(const nx_param *param, const nxpy_args *args, PyObject *o, Py_ssize_t i, nx_value *out) {
     if (param->type == NX_TYPE_BOOLS) {
         *out = nx_value_bool(o == Py_True);
         return PyBool_Check(o);
@@ -198,9 +198,10 @@ static int read_element(const nx_param *param, int at, PyObject *o, Py_ssize_t i
     if (param->type == NX_TYPE_NUMBERS) return read_number(o, out);
     bool takes = nxpy_is_plain(o) || (nxpy_tensor_check(o) && !nxpy_overrides(o));
     *out = takes ? nx_value_tensor(nxpy_tensor_get(o)) : NX_VALUE_NONE;
-    if (out->tag == NX_TAG_TENSOR || (o == Py_None && param->optional_elements)) return 1;
-    if (i == 0 || nxpy_overrides(o)) return 0;
-    PyErr_Format(PyExc_TypeError, "expected Tensor as element %zd in argument %d, but got %s", i, at, Py_TYPE(o)->tp_name);
+    bool none = o == Py_None && param->optional_elements;
+    if (out->tag == NX_TAG_TENSOR || (none && strchr(args->function, ':'))) return 1;
+    if ((i == 0 && !none) || nxpy_overrides(o)) return 0;
+    PyErr_Format(PyExc_TypeError, "expected Tensor as element %zd in argument %d, but got %s", i, args->at, Py_TYPE(o)->tp_name);
     return -1;
 }
 
@@ -216,7 +217,7 @@ static int read_list(const nx_param *param, PyObject *o, nxpy_args *args, nx_val
     nx_value *at = items ? list_room(args, n) : NULL;
     if (at == NULL) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
-        int read = read_element(param, args->at, items[i], i, &at[i]);
+        int read = read_element(param, args, items[i], i, &at[i]);
         if (read != 1) return read;
     }
     *out = nx_value_list(at, (int)n);

@@ -156,10 +156,11 @@ static bool is_form(const function_object *self, int i) {
 static bool takes_numbers(const char *name) {
     static const char *const names[] = {"add",      "bitwise_and", "bitwise_or", "bitwise_xor", "div",        "divide", "floor_divide",
                                         "mul",      "multiply",    "sub",        "subtract",    "true_divide"};
-    size_t length = strlen(name);
+    const char *base = strncmp(name, "aten::", 6) == 0 ? name + 6 : name; /* the operator itself, by an overload */
+    size_t length = strcspn(base, ".");
     bool found = false;
-    if (length && name[length - 1] == '_') length--; /* in place */
-    for (int i = 0; i < NX_COUNT(names); i++) found = found || (strlen(names[i]) == length && strncmp(name, names[i], length) == 0);
+    if (length && base[length - 1] == '_') length--; /* in place */
+    for (int i = 0; i < NX_COUNT(names); i++) found = found || (strlen(names[i]) == length && strncmp(base, names[i], length) == 0);
     return found;
 }
 
@@ -359,6 +360,7 @@ static PyObject *call_shortcut(PyObject *callable, PyObject *const *given, size_
     PyObject *result = NULL;
     args.blocks = NULL;
     args.tensors_count = false;
+    args.function = self->def->name;
     bool quick = self->overloads && n <= self->n_shared && nx_thread_get()->tracer == NULL && nxpy_n_function_modes == 0;
     int parsed = quick ? nxpy_parse(self->overloads, false, given, n, keywords, &args, NULL, 0) : 0;
     if (NX_LIKELY(parsed == 1)) result = nxpy_call(self->overloads->op, args.in);
@@ -386,6 +388,7 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *given, Py_ss
     nxpy_args args;
     args.blocks = NULL;
     args.tensors_count = false;
+    args.function = self->def->name;
     PyObject *result = call_fitting(self, given, n, keywords, &args);
     if (NX_UNLIKELY(args.blocks != NULL)) nxpy_args_end(&args);
     if (NX_UNLIKELY(result == Py_None) && n > 0 && strncmp(self->def->name, "_foreach_", 9) == 0) { /* the list, as PyTorch */

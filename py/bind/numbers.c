@@ -183,14 +183,15 @@ static PyObject *subtract(PyObject *a, PyObject *b) {
     return left.tag == NX_TAG_TENSOR ? call_on(SUB, &left, &right) : call_on(RSUB, &right, &left);
 }
 
-/* 2 / x: as PyTorch, 2 times one over x. */
+/* 2 / x: as PyTorch, 2 times one over x; an array of numpy's likewise. */
 static PyObject *divide(PyObject *a, PyObject *b) {
     nx_value left, right;
     ASK_MODES(DIV, a, b);
-    if (!read_operand(a, &left) || !read_operand(b, &right)) return foreign(DIV, a, b);
-    if (NX_LIKELY(left.tag == NX_TAG_TENSOR)) return call_on(DIV, &left, &right);
+    bool reads = read_operand(a, &left) && read_operand(b, &right), is_array = !reads && nxpy_is_numpy_array(a) && nxpy_is_plain(b);
+    if (!reads && !is_array) return foreign(DIV, a, b);
+    if (NX_LIKELY(reads && left.tag == NX_TAG_TENSOR)) return call_on(DIV, &left, &right);
     PyObject *one_over = call_alone(RECIPROCAL, b);
-    PyObject *result = one_over ? commuting(MUL, one_over, a) : NULL;
+    PyObject *result = !one_over ? NULL : is_array ? PyNumber_Multiply(one_over, a) : commuting(MUL, one_over, a);
     Py_XDECREF(one_over);
     return result;
 }

@@ -15,6 +15,8 @@ typedef struct nxpy_args {
     int at;                        /* the argument that is read, self not counted */
     bool requires_grad;            /* keyword of factories */
     bool tensors_count;            /* a tensor without dimensions is read where a number is asked for */
+    const char *function;          /* what is called; the operator itself ("aten::index_put") takes None among tensors, which PyTorch's
+                                      functions do not */
     int64_t ints[NXPY_MAX_INTS];
     nx_value list[NXPY_MAX_LIST];
     nxpy_block *blocks;

@@ -20,6 +20,16 @@ HEAD = "op f(self: T, other: T) -> T\n"
 GOOD = HEAD + "  point  self + other\n  grad   self: g; other: g\n  forms  function\n  cases  shapes broadcast\n"
 
 
+FAMILY = """op f(self: T, n: int[1]) with k = 1, back = mul -> like(self): T
+  also   f2(... n: int[2]) with k = 2, back = div
+  types  T in float
+  kernel fs(self, n, k, result)
+  grad   self: back(g, 2)
+  forms  function
+  cases  call (x[3], [1]); call f2(x[3], [1,2])
+"""
+
+
 @cache
 def ops():
     """The helpers and operators that an entry may name."""
@@ -39,6 +49,25 @@ def problems(text, write=True):
 
 def test_a_good_entry_passes():
     assert problems(GOOD) == ""
+    assert problems(FAMILY) == ""
+
+
+def test_an_entry_of_several_operators():
+    """Each has the rows with what its `with` says, and the cases that name it."""
+    world = World([read("x.op", FAMILY), *ops()])
+    assert not world.problems, world.show_problems()
+    first, second = (entry for entry in world.operators if entry.at.path == "x.op")
+    assert [entry.name for entry in (first, second)] == ["f", "f2"]
+    assert [entry.params[1].type.list_of for entry in (first, second)] == [1, 2]
+    assert [entry.binds["k"].value for entry in (first, second)] == [1, 2]
+    texts = [entry.one("grad").value["rules"][0]["text"] for entry in (first, second)]
+    assert texts == ["mul(g, 2)", "div(g, 2)"]
+    assert [len(entry.one("cases").value) for entry in (first, second)] == [1, 1]
+    assert [entry.name for entry in world.entries if entry.at.path == "x.op"] == ["f"]
+    files = Files()
+    write_siblings(world, [sibling for sibling in world.siblings if sibling.at.path == "x.op"], files, ["base"])
+    kernels = files.kernels.text()
+    assert "nx_value_int(1)" in kernels and "nx_value_int(2)" in kernels
 
 
 @pytest.mark.parametrize(
@@ -134,6 +163,10 @@ def test_a_good_entry_passes():
             "x.op:3:3: error: f is made of other operators: its in-place form is an entry f_ of its own",
         ),
         (GOOD + GOOD, "error: operator 'f' is defined twice"),
+        (FAMILY.replace("k = 2, ", ""), "x.op:2:10: error: f2 does not say what 'k' is"),
+        (FAMILY.replace("call f2", "call f3"), "x.op:7:28: error: 'f3' is no operator of this entry (f, f2)"),
+        (FAMILY.replace("= div", "= nonsense"), "no operator is called 'nonsense'"),
+        (FAMILY.replace("... n:", "... m:"), "x.op:2:17: error: f has no parameter 'm' (self, n)"),
         ("row x\n", "x.op:1:1: error: expected op, fn, checks or prim, found 'row'"),
         (GOOD.replace("shapes broadcast", "beta in 1 2"), "f has no parameter 'beta' (self, other)"),
         ("#" + "x" * 120 + "\n" + GOOD, "x.op:1:111: error: the line has 121 columns, 110 are allowed"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import narthex as nt
+import numpy as np
 import pytest
 import torch
 
@@ -53,6 +54,27 @@ def test_alpha(dtype: str, alpha: Any) -> None:
         return a.add(a, alpha=alpha)
 
     assert facts(lambda: call(nt)) == facts(lambda: call(torch))
+
+
+FIRST = """
+A.add(1, x); A.add(2.5, i); A.add.Tensor(1, x); A.mul(2.5, x); A.mul(2, i); A.sub(1, x); A.sub(1, x, alpha=2)
+A.div(1, i); A.div(1.0, x, rounding_mode="floor"); A.floor_divide(7, i); A.true_divide(1, x); A.multiply(True, x)
+A.add(1, 1); A.mul(2, 2.5)
+A.index_put(x, [None, t.tensor([1])], t.tensor(5.0)); A.index_put(x, [t.tensor([1]), None], t.tensor(5.0))
+n / x; n / i; n[0] / x; np.float32(2) / x; np.arange(3)[:, None] / x[:1, :1]
+"""
+
+
+@pytest.mark.parametrize("text", FIRST.strip().replace("\n", "; ").split("; "))
+def test_numbers_and_arrays_come_first(text: str) -> None:
+    """An operator itself takes a number for its first tensor and None among indices; an array over a tensor is one."""
+
+    def call(m: Any) -> Any:
+        x, i = m.arange(1.0, 7.0).reshape(2, 3), m.arange(1, 7).reshape(2, 3)
+        return eval(text, {"t": m, "A": m.ops.aten, "x": x, "i": i, "n": np.ones((2, 3)), "np": np})
+
+    assert facts(lambda: call(nt)) == facts(lambda: call(torch))
+    assert not isinstance(facts(lambda: call(nt)), str)
 
 
 def test_overlap_is_refused() -> None:
