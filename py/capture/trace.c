@@ -365,7 +365,11 @@ static bool state_is_makeable(nxpy_trace *trace) {
     for (int k = 0; k < trace->notes.n && trace->unmakeable_at < 0; k++) {
         const nxpy_note *note = &trace->notes.at[k];
         nxpy_view view;
-        if (!PyGen_CheckExact(note->object) || !nxpy_generator_is_suspended(note->object)) continue;
+        if (PyCoro_CheckExact(note->object) && note->kind == NXPY_NOTE_BORN && nxpy_generator_is_new(note->object)) {
+            trace->unmakeable_at = note->born_at; /* Python warns of it */
+            trace->unmakeable = "a coroutine that is never awaited";
+        }
+        if (!nxpy_is_generator(note->object) || !nxpy_generator_is_suspended(note->object)) continue;
         nxpy_frame *frame = nxpy_generator_frame(note->object);
         nxpy_frame_view(frame, &view);
         if (!is_caught(&view, nxpy_frame_next(frame) - 1)) continue;

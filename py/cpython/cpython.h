@@ -110,12 +110,16 @@ PyObject *nxpy_handled_swap(PyThreadState *thread, PyObject *value);
 /* A traceback of one frame of this code, which runs nowhere. */
 PyObject *nxpy_traceback_new(PyCodeObject *code, PyObject *globals, int line);
 
-/* ---- generators ----------------------------------------------------------------------------------------- */
+/* ---- generators, coroutines and asynchronous generators ---------------------------------------------------- */
+static inline bool nxpy_is_generator(PyObject *o) { return PyGen_CheckExact(o) || PyCoro_CheckExact(o) || PyAsyncGen_CheckExact(o); }
 PyObject *nxpy_frame_generator(nxpy_frame *frame);       /* whose frame it is, lent; NULL: no generator's */
 nxpy_frame *nxpy_generator_frame(PyObject *generator);
 void nxpy_generator_suspend(nxpy_frame *frame, int how); /* the frame has yielded, by an instruction with that argument */
 bool nxpy_generator_is_suspended(PyObject *generator);   /* inside its body */
-void nxpy_generator_drop(PyObject *generator);           /* it ends without running any more of its body */
+bool nxpy_generator_is_new(PyObject *generator);         /* before its body */
+/* Whether somebody (an event loop) wants to hear of each asynchronous generator that begins. */
+static inline bool nxpy_generators_are_told(PyThreadState *thread) { return thread->async_gen_firstiter || thread->async_gen_finalizer; }
+void nxpy_generator_drop(PyObject *generator);           /* it ends without running any (more) of its body */
 
 /* Runs the instructions in units [first, last) of a frame in the interpreter's own loop and stops wherever it goes next.
  * `stepper` keeps the code object made for that (first, last), NULL at the first time. Returns a result only when the

@@ -67,6 +67,7 @@ _Static_assert(NB_ADD == (int)NXPY_BINARY_ADD && NB_XOR == (int)NXPY_BINARY_XOR 
 static void decode_intrinsic(nxpy_instr *in) {
     switch (in->arg) {
     case 3: in->op = NXPY_OP_stop_iteration_error; break;
+    case 4: in->op = NXPY_OP_async_gen_wrap; break;
     case 5: in->op = NXPY_OP_unary; in->flag = NXPY_PLUS; break;
     case 6: in->op = NXPY_OP_list_to_tuple; break;
     default: in->op = NXPY_OP_UNKNOWN;

@@ -45,6 +45,7 @@ PyObject *nxpy_frame_generator(nxpy_frame *frame) { return NULL; }
 nxpy_frame *nxpy_generator_frame(PyObject *generator) { return NULL; }
 void nxpy_generator_suspend(nxpy_frame *frame, int how) {}
 bool nxpy_generator_is_suspended(PyObject *generator) { return false; }
+bool nxpy_generator_is_new(PyObject *generator) { return false; }
 void nxpy_generator_drop(PyObject *generator) {}
 
 /* ---- objects ------------------------------------------------------------------------------------------------- */

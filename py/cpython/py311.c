@@ -84,8 +84,11 @@ nxpy_frame *nxpy_generator_frame(PyObject *generator) { return (nxpy_frame *)((P
 void nxpy_generator_suspend(nxpy_frame *frame, int how) { _PyFrame_GetGenerator(frame)->gi_frame_state = FRAME_SUSPENDED; }
 bool nxpy_generator_is_suspended(PyObject *generator) { return ((PyGenObject *)generator)->gi_frame_state == FRAME_SUSPENDED; }
 
+bool nxpy_generator_is_new(PyObject *generator) { return ((PyGenObject *)generator)->gi_frame_state == FRAME_CREATED; }
+
 void nxpy_generator_drop(PyObject *generator) { /* its finaliser then closes nothing, its deallocation clears the frame */
-    if (nxpy_generator_is_suspended(generator)) ((PyGenObject *)generator)->gi_frame_state = FRAME_COMPLETED;
+    bool ends = nxpy_generator_is_suspended(generator) || nxpy_generator_is_new(generator);
+    if (ends) ((PyGenObject *)generator)->gi_frame_state = FRAME_COMPLETED;
 }
 
 /* A copy of `code` in which all but units [first, last) is RETURN_VALUE. */

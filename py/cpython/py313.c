@@ -136,8 +136,11 @@ bool nxpy_generator_is_suspended(PyObject *generator) {
     return FRAME_STATE_SUSPENDED(state);
 }
 
+bool nxpy_generator_is_new(PyObject *generator) { return ((PyGenObject *)generator)->gi_frame_state == FRAME_CREATED; }
+
 void nxpy_generator_drop(PyObject *generator) { /* its finaliser then closes nothing, its deallocation clears the frame */
-    if (nxpy_generator_is_suspended(generator)) ((PyGenObject *)generator)->gi_frame_state = FRAME_COMPLETED;
+    bool ends = nxpy_generator_is_suspended(generator) || nxpy_generator_is_new(generator);
+    if (ends) ((PyGenObject *)generator)->gi_frame_state = FRAME_COMPLETED;
 }
 
 /* ---- objects ------------------------------------------------------------------------------------------------- */

@@ -245,8 +245,13 @@ int nxpy__special(nxpy_trace *trace, PyObject *object, const char *text, PyObjec
         return trace->stop ? -1 : nxpy__stop(trace, NXPY_BREAK_ATTRIBUTE, "Tensor.%s", text);
     }
     if (!found) {
-        PyErr_Format(PyExc_TypeError, "'%.200s' object does not support the %s protocol", type->tp_name,
-                     strcmp(text, "__enter__") && strcmp(text, "__exit__") ? text : "context manager");
+        bool waits = strncmp(text, "__a", 3) == 0, leaves = strcmp(text + 2 + waits, "exit__") == 0;
+        if (!leaves && strcmp(text + 2 + waits, "enter__") != 0) {
+            PyErr_Format(PyExc_TypeError, "'%.200s' object does not support the %s protocol", type->tp_name, text);
+        } else {
+            PyErr_Format(PyExc_TypeError, "'%.200s' object does not support the %scontext manager protocol%s%s%s", type->tp_name,
+                         waits ? "asynchronous " : "", leaves ? " (missed " : "", leaves ? text : "", leaves ? " method)" : "");
+        }
         return nxpy__stop_error(trace);
     }
     int kind = bind(trace, found, object, type, false, out, &bound);
@@ -628,9 +633,8 @@ static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool 
     }
     if (!found && !is_one_of(name, of_iterators) && Py_TYPE(object)->tp_getattro == PyObject_GenericGetAttr &&
         Py_TYPE(object)->tp_dictoffset == 0) return no_attribute(trace, object, name);
-    if (!found || Py_TYPE(found) != &PyMethodDescr_Type) {
-        return found && Py_TYPE(found) == &PyWrapperDescr_Type && !method_too ? give_new(trace, PyMethod_New(found, object), out)
-                                                                             : stop_attribute(trace, object, name);
+    if (!found || (Py_TYPE(found) != &PyMethodDescr_Type && Py_TYPE(found) != &PyWrapperDescr_Type)) {
+        return stop_attribute(trace, object, name);
     }
     if (nxpy__fixed(trace, found) < 0) return -1;
     return method_too ? give(found, out) + 1 : give_new(trace, PyMethod_New(found, object), out);

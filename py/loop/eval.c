@@ -171,9 +171,6 @@ int nxpy__loop_run(nxpy_loop *loop, bool throwing) {
 static int inline_prepare(nxpy_loop *loop) {
     nxpy_trace *trace = loop->trace;
     PyCodeObject *code = loop->view.code;
-    if (code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE)) {
-        return nxpy__stop(trace, NXPY_BREAK_GENERATOR, "%U", code->co_name);
-    }
     if (!(code->co_flags & CO_OPTIMIZED)) return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "a class body or exec");
     PyObject *generator = nxpy_frame_generator(loop->frame);
     if (generator) { /* prepared when it was made */
@@ -234,7 +231,8 @@ PyObject *nxpy__loop_inline(nxpy_trace *trace, PyThreadState *thread, nxpy_frame
     loop.in.start = nxpy_frame_next(frame);
     trace->loop = &loop;
     bool run = ++trace->depth > 200 ? nxpy__stop(trace, NXPY_BREAK_DEEP, NULL) == 0 : inline_prepare(&loop) == 0;
-    bool makes = run && (loop.view.code->co_flags & CO_GENERATOR) && !nxpy_frame_generator(frame);
+    bool generates = loop.view.code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR);
+    bool makes = run && generates && !nxpy_frame_generator(frame);
     int done = run && !makes ? nxpy__loop_run(&loop, throwing) : -1;
     trace->depth--;
     trace->loop = loop.outer;

@@ -16,7 +16,7 @@ int op_push_null(nxpy_loop *loop, int arg) {
 /* Whether the frame's last hold on something with a finaliser may go here: that runs now, not behind the graph. */
 static bool drops_finalised(nxpy_loop *loop, PyObject *value) {
     const PyTypeObject *type = value ? Py_TYPE(value) : NULL;
-    if (NX_LIKELY(!type || !loop->written || (!type->tp_finalize && !type->tp_del) || PyGen_CheckExact(value))) return false;
+    if (NX_LIKELY(!type || !loop->written || (!type->tp_finalize && !type->tp_del) || nxpy_is_generator(value))) return false;
     const nxpy_note *note = nxpy__note_find(loop->trace, value);
     return !note || note->kind == NXPY_NOTE_SOURCE;
 }

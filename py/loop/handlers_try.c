@@ -109,11 +109,11 @@ int op_check_exc_match(nxpy_loop *loop, int arg) {
 }
 
 /* ---- with ------------------------------------------------------------------------------------------------------------ */
-int op_before_with(nxpy_loop *loop, int arg) {
+int nxpy__enter_with(nxpy_loop *loop, const char *enter_name, const char *leave_name) {
     nxpy_trace *trace = loop->trace;
     PyObject *manager = USE(1), *enter, *leave;
-    if (!manager || nxpy__special(trace, manager, "__enter__", &enter) < 0) return -1;
-    if (nxpy__special(trace, manager, "__exit__", &leave) < 0) {
+    if (!manager || nxpy__special(trace, manager, enter_name, &enter) < 0) return -1;
+    if (nxpy__special(trace, manager, leave_name, &leave) < 0) {
         Py_DECREF(enter);
         return -1;
     }
@@ -126,6 +126,8 @@ int op_before_with(nxpy_loop *loop, int arg) {
     nxpy__put(loop, 1, leave);
     return nxpy__finish(loop, 0, result);
 }
+
+int op_before_with(nxpy_loop *loop, int arg) { return nxpy__enter_with(loop, "__enter__", "__exit__"); }
 
 int op_with_except_start(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
@@ -152,13 +154,20 @@ int op_yield_value(nxpy_loop *loop, int arg) {
 int op_get_yield_from_iter(nxpy_loop *loop, int arg) {
     PyObject *of = USE(1);
     if (!of) return -1;
-    return PyGen_CheckExact(of) ? 0 : op_get_iter(loop, arg);
+    if (!PyCoro_CheckExact(of)) return PyGen_CheckExact(of) ? 0 : op_get_iter(loop, arg);
+    if (loop->view.code->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE)) return 0;
+    PyErr_SetString(PyExc_TypeError, "cannot 'yield from' a coroutine object in a non-coroutine generator");
+    return nxpy__stop_error(loop->trace);
 }
 
 int op_send(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *receiver = nxpy__at(loop, 2), *result;
-    if (!nxpy__is_born(trace, receiver)) return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", Py_TYPE(receiver)->tp_name);
+    int python = nxpy__is_instance(receiver) ? nxpy__python_special(trace, receiver, "__next__") : 0;
+    if (python < 0) return -1;
+    if (python ? nxpy__at(loop, 1) != Py_None : !nxpy__is_born(trace, receiver)) {
+        return nxpy__stop(trace, NXPY_BREAK_ITERATOR, "%.200s", Py_TYPE(receiver)->tp_name);
+    }
     PySendResult how = PyIter_Send(receiver, nxpy__at(loop, 1), &result);
     if (how == PYGEN_ERROR) return nxpy__stop_error(trace);
     if (nxpy__admit(trace, result) < 0) {
@@ -192,11 +201,20 @@ int op_cleanup_throw(nxpy_loop *loop, int arg) {
     return 0;
 }
 
-/* StopIteration may not leave a generator's body. */
+/* StopIteration may not leave a generator's body, nor StopAsyncIteration an asynchronous one's. */
 int op_stop_iteration_error(nxpy_loop *loop, int arg) {
     PyObject *error = nxpy__at(loop, 1);
-    if (!PyErr_GivenExceptionMatches(error, PyExc_StopIteration)) return 0;
-    PyObject *made = PyObject_CallFunction(PyExc_RuntimeError, "s", "generator raised StopIteration");
+    int flags = loop->view.code->co_flags;
+    const char *text = NULL;
+    if (PyErr_GivenExceptionMatches(error, PyExc_StopIteration)) {
+        text = flags & CO_ASYNC_GENERATOR ? "async generator raised StopIteration"
+               : flags & CO_COROUTINE     ? "coroutine raised StopIteration"
+                                          : "generator raised StopIteration";
+    } else if (flags & CO_ASYNC_GENERATOR && PyErr_GivenExceptionMatches(error, PyExc_StopAsyncIteration)) {
+        text = "async generator raised StopAsyncIteration";
+    }
+    if (!text) return 0;
+    PyObject *made = PyObject_CallFunction(PyExc_RuntimeError, "s", text);
     if (!made || !nxpy__note_add(loop->trace, made, NXPY_NOTE_BORN, -1)) return Py_XDECREF(made), nxpy__stop_error(loop->trace);
     PyException_SetCause(made, Py_NewRef(error));
     PyException_SetContext(made, Py_NewRef(error));

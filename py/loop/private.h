@@ -61,6 +61,7 @@ static inline PyObject *nxpy__behind(nxpy_trace *trace, PyObject *o) {
     return note && note->real ? note->real : o;
 }
 int nxpy__truth(nxpy_trace *trace, PyObject *value);
+int nxpy__enter_with(nxpy_loop *loop, const char *enter_name, const char *leave_name); /* handlers_try.c: a manager's methods */
 
 /* ---- calls: new references; NULL: stopped, or an exception of the program's is set ------------------------------------ */
 /* function(args ..., names[...]=...) as the tracer may do it; entries of args may be replaced by what stands for them. */

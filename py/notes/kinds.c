@@ -115,6 +115,15 @@ static nxpy_kind_code kind_below(PyObject *o) {
     return value && !enumeration && has_methods_of(type, base, of_values) ? NXPY_KIND_VALUELIKE : NXPY_KIND_INSTANCE;
 }
 
+/* What a coroutine or an asynchronous generator gives, whose types have no name in Python. */
+static bool is_of_coroutines(const PyTypeObject *type) {
+    static const char *const of[] = {"coroutine_wrapper", "async_generator_asend", "async_generator_athrow", "anext_awaitable"};
+    for (int k = 0; k < NX_COUNT(of); k++) {
+        if (strcmp(type->tp_name, of[k]) == 0) return true;
+    }
+    return false;
+}
+
 static nxpy_kind_code kind_by_rule(PyObject *o) {
     static const char *const of_tuples[] = {"__iter__", "__len__", "__getitem__", NULL};
     PyTypeObject *type = Py_TYPE(o);
@@ -129,6 +138,7 @@ static nxpy_kind_code kind_by_rule(PyObject *o) {
     if (PyTuple_Check(o) && has_methods_of(type, &PyTuple_Type, of_tuples)) return NXPY_KIND_NAMED;
     if (heap) return kind_below(o);
     if (strncmp(type->tp_name, "numpy.ufunc", 11) == 0 || strncmp(type->tp_name, "numpy._Array", 12) == 0) return NXPY_KIND_CALLABLE;
+    if (is_of_coroutines(type)) return NXPY_KIND_COROUTINE;
     return PyExceptionInstance_Check(o) ? NXPY_KIND_EXCEPTION : NXPY_KIND_OTHER;
 }
 

@@ -49,7 +49,7 @@ int nxpy__forget(nxpy_trace *trace, PyObject *object) {
 
 void nxpy__notes_free(nxpy_trace *trace) {
     for (int k = 0; k < trace->notes.n; k++) {
-        if (PyGen_CheckExact(trace->notes.at[k].object) && trace->notes.at[k].kind == NXPY_NOTE_BORN) {
+        if (nxpy_is_generator(trace->notes.at[k].object) && trace->notes.at[k].kind == NXPY_NOTE_BORN) {
             nxpy_generator_drop(trace->notes.at[k].object);
         }
         Py_XDECREF(trace->notes.at[k].fake);

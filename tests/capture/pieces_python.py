@@ -450,4 +450,122 @@ def about_getattr(m, x):
     return y, g, h, hasattr(m, "dyn"), vars(m)["calls"]
 
 
+def driven(coroutine):
+    """What it returns, however often it waits."""
+    try:
+        while True:
+            coroutine.send(None)
+    except StopIteration as e:
+        return e.value
+
+
+class Counted:
+    """Awaited, walked and entered asynchronously."""
+
+    def __init__(self, x, most=2):
+        self.x, self.k, self.most, self.log = x, 0, most, []
+
+    def __await__(self):
+        yield
+        return self.x + self.k
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        self.k += 1
+        if self.k > self.most:
+            raise StopAsyncIteration
+        return await self
+
+    async def __aenter__(self):
+        self.log.append("in")
+        return self
+
+    async def __aexit__(self, kind, value, traceback):
+        self.log.append(str(value))
+        return kind is ValueError
+
+
+def about_await(m, x):
+    async def twice(t):
+        return t * 2
+
+    async def both(t):
+        first = await twice(t)
+        return first + await Counted(t)
+
+    c = both(x)
+    y = driven(c)
+    z = driven(twice(y))
+    return y, z
+
+
+def about_async_for(m, x):
+    log = []
+
+    async def steps(n):
+        try:
+            for k in range(n):
+                yield x * k
+        finally:
+            log.append(n)
+
+    async def walk():
+        out = [v + 1 async for v in steps(3)]
+        async for v in Counted(x):
+            out.append(v)
+        g = steps(2)
+        await anext(g)
+        await g.aclose()
+        return out, await anext(steps(0), None)
+
+    y = driven(walk())
+    return y, log
+
+
+def about_async_with(m, x):
+    @contextlib.asynccontextmanager
+    async def scaled(k):
+        yield x * k
+
+    async def body(fails):
+        async with Counted(x) as c, scaled(3) as y:
+            if fails:
+                raise ValueError("mended")
+            return c.x + y, c.log
+        return y, c.log
+
+    a = driven(body(False))
+    b = driven(body(True))
+    return a, b
+
+
+def about_async_errors(m, x):
+    async def waits(what):
+        return await what
+
+    async def stops():
+        raise StopIteration(1)
+
+    async def ends():
+        yield 1
+        raise StopAsyncIteration
+
+    async def walks(over):
+        return [v async for v in over]
+
+    async def enters(what):
+        async with what:
+            pass
+
+    out = []
+    for c in (waits(5), stops(), walks(ends()), walks([x]), enters(3)):
+        try:
+            driven(c)
+        except (TypeError, RuntimeError) as e:
+            out.append(str(e))
+    return x + len(out), out
+
+
 PROGRAMS = [value for name, value in list(globals().items()) if name.startswith("about_")]

@@ -24,7 +24,6 @@ ENDS = {
     "dir(obj)": THERE + "all names of an object",
     "nested class def": THERE + "classes that are made inside",
     "functools.singledispatch": THERE + "weak dictionaries",
-    "async def": THERE + "coroutines",
 }
 NAMES = [row.split("|", 1)[0] for row in survey.ROWS]
 CHANGES = {"nn.Linear made inside", "torch.Generator arg", "random.random", "np.random", "time.time"}  # at each call
