@@ -412,6 +412,8 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     if (done == 1 && (prune_inputs(trace) < 0 || find_held(segment) < 0 || nxpy__numbers_finish(trace) < 0)) done = -1;
     nx_vec_free(&results.nodes);
     nx_vec_free(&results.kept);
+    nx_vec_free(&results.making);
+    nx_vec_free(&results.waiting);
     if (done == 0 && !trace->stop && !trace->ask && trace->unmakeable_at < 0) { /* fullgraph tells */
         const char *shared = "a write into one of two inputs that share memory";
         nxpy__stop(trace, NXPY_BREAK_REBUILD, "%s", trace->unmakeable ? trace->unmakeable : shared);

@@ -31,6 +31,7 @@ typedef struct nxpy_view {
     PyCodeObject *code;
     PyFunctionObject *function;
     PyObject *globals, *builtins;
+    PyObject *locals;    /* the namespace of a class body; NULL: of a function, or not made yet */
     nxpy_slot *slots;    /* locals, cells and free variables, then the stack; only the functions below look into them */
     int n_locals;
     int n_units;         /* length of the code in code units */

@@ -36,6 +36,7 @@ void nxpy_frame_view(nxpy_frame *frame, nxpy_view *out) {
     out->function = (PyFunctionObject *)frame->f_funcobj;
     out->globals = frame->f_globals;
     out->builtins = frame->f_builtins;
+    out->locals = frame->f_locals;
     out->slots = (nxpy_slot *)frame->localsplus;
     out->n_locals = frame->f_code->co_nlocalsplus;
     out->n_units = (int)Py_SIZE(frame->f_code);

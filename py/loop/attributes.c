@@ -82,7 +82,8 @@ static int value_by_classes(nxpy_trace *trace, PyTypeObject *type, PyObject *nam
         bool guarded = nxpy__may_change(at) && !nxpy__is_born(trace, (PyObject *)at);
         if (!guarded) *out = PyDict_GetItemWithError(dict, name);
         else done = nxpy__fixed(trace, dict) < 0 ? -1 : nxpy__dict_value(trace, dict, name, out);
-        if (!guarded && *out) done = nxpy__fixed(trace, *out);
+        bool own = nxpy__is_born(trace, (PyObject *)at); /* type.__new__ has wrapped some functions */
+        if (!guarded && *out) done = own ? nxpy__born(trace, *out) : nxpy__fixed(trace, *out);
     }
     return done;
 }
@@ -394,6 +395,19 @@ static bool is_one_of(PyObject *name, const char *const *names) {
     return false;
 }
 
+/* What the class alone holds under the name, no base of it. */
+static int of_class_itself(nxpy_trace *trace, PyTypeObject *type, PyObject *name, PyObject **out) {
+    PyObject *dict = nxpy_type_dict(type), *value = NULL;
+    bool born = nxpy__is_born(trace, (PyObject *)type);
+    if (!born && nxpy__fixed(trace, dict) < 0) return -1;
+    if (born) value = PyDict_GetItemWithError(dict, name);
+    else if (nxpy__dict_value(trace, dict, name, &value) < 0) return -1;
+    if (!value && PyUnicode_CompareWithASCIIString(name, "__doc__") == 0) value = Py_None;
+    bool plain = value && !Py_TYPE(value)->tp_descr_get;
+    if (plain && born && nxpy__born(trace, value) < 0) return -1;
+    return plain ? give(value, out) : stop_attribute(trace, (PyObject *)type, name);
+}
+
 static int of_type(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject **out) {
     PyTypeObject *type = (PyTypeObject *)object;
     PyObject *meta = nxpy_type_lookup(Py_TYPE(object), name), *found;
@@ -412,6 +426,8 @@ static int of_type(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject
         return of_field(trace, object, name, offsetof(PyTypeObject, tp_bases), out);
     }
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
+    static const char *const own[] = {"__doc__", "__annotations__", NULL};
+    if (heap && meta && Py_TYPE(meta) == &PyGetSetDescr_Type && is_one_of(name, own)) return of_class_itself(trace, type, name, out);
     bool module = PyUnicode_CompareWithASCIIString(name, "__module__") == 0; /* its dict has it */
     if (meta && Py_TYPE(meta) == &PyProperty_Type) {
         return type_value(trace, Py_TYPE(object), name, &found) < 0 ? -1 : of_property(trace, found, object, name, out);
@@ -608,7 +624,8 @@ static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool 
     static const char *const of_iterators[] = {"gi_frame", "gi_code", NULL};
     static const char *const of_arrays[] = {"shape", "dtype", "ndim", "size", "itemsize", "nbytes", NULL};
     static const char *const of_functions[] = {"__name__", "__qualname__", "__doc__", "__module__", NULL};
-    bool function = nxpy_function_check(object) || PyCFunction_Check(object) || nxpy__is_a(object, NXPY_KIND_CALLABLE);
+    bool function = nxpy_function_check(object) || PyCFunction_Check(object) || nxpy__is_a(object, NXPY_KIND_CALLABLE) ||
+                    nxpy__is_a(object, NXPY_KIND_DESCRIPTOR);
     PyObject *found = nxpy_type_lookup(Py_TYPE(object), name);
     bool data = found && (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type);
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);
@@ -773,27 +790,4 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
         if (setter && PyFunction_Check(setter)) return call_setter(loop, setter, given, value ? 3 : 2);
     }
     return nxpy__store_plain(trace, object, name, value);
-}
-
-/* ---- the instructions -------------------------------------------------------------------------------------------------- */
-int op_store_attr(nxpy_loop *loop, int arg) {
-    PyObject *object = USE(1);
-    PyObject *value = object ? nxpy__at(loop, 2) : NULL;
-    if (!object || nxpy__store_attribute(loop, object, PyTuple_GET_ITEM(loop->view.code->co_names, arg), value) < 0) return -1;
-    nxpy__drop(loop, 2);
-    return 0;
-}
-
-int op_delete_attr(nxpy_loop *loop, int arg) {
-    PyObject *object = USE(1);
-    if (!object || nxpy__store_attribute(loop, object, PyTuple_GET_ITEM(loop->view.code->co_names, arg), NULL) < 0) return -1;
-    nxpy__drop(loop, 1);
-    return 0;
-}
-
-int op_store_global(nxpy_loop *loop, int arg) {
-    PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg);
-    if (nxpy__write_global(loop->trace, loop->view.globals, name, nxpy__at(loop, 1)) < 0) return -1;
-    nxpy__drop(loop, 1);
-    return 0;
 }

@@ -41,13 +41,20 @@ static int add_all(PyObject *module, int does) {
     return 0;
 }
 
-/* dict.fromkeys, which is made anew at each look: the descriptor in its class, lent; NULL: not such a method. */
+/* dict.fromkeys, which is made anew at each look: the descriptor in its class or (super()) in one behind that, lent; NULL: not such a
+ * method. */
 static PyObject *class_method_of(PyObject *function) {
-    PyObject *owner = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : NULL;
-    PyObject *name = owner && PyType_Check(owner) ? PyUnicode_FromString(((PyCFunctionObject *)function)->m_ml->ml_name) : NULL;
-    PyObject *found = name ? nxpy_type_lookup((PyTypeObject *)owner, name) : NULL;
+    PyObject *owner = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : NULL, *found = NULL;
+    PyObject *order = owner && PyType_Check(owner) ? ((PyTypeObject *)owner)->tp_mro : NULL;
+    PyObject *name = order ? PyUnicode_FromString(((PyCFunctionObject *)function)->m_ml->ml_name) : NULL;
+    for (Py_ssize_t k = 0; name && !found && k < PyTuple_GET_SIZE(order); k++) {
+        found = PyDict_GetItemWithError(nxpy_type_dict((PyTypeObject *)PyTuple_GET_ITEM(order, k)), name);
+        bool same = found && Py_TYPE(found) == &PyClassMethodDescr_Type &&
+                    ((PyMethodDescrObject *)found)->d_method == ((PyCFunctionObject *)function)->m_ml;
+        if (!same) found = NULL;
+    }
     Py_XDECREF(name);
-    return found && Py_TYPE(found) == &PyClassMethodDescr_Type ? found : NULL;
+    return found;
 }
 
 int nxpy__calls_init(PyObject *extension) {

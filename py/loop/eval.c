@@ -171,7 +171,10 @@ int nxpy__loop_run(nxpy_loop *loop, bool throwing) {
 static int inline_prepare(nxpy_loop *loop) {
     nxpy_trace *trace = loop->trace;
     PyCodeObject *code = loop->view.code;
-    if (!(code->co_flags & CO_OPTIMIZED)) return nxpy__stop(trace, NXPY_BREAK_FUNCTION, "a class body or exec");
+    if (!(code->co_flags & CO_OPTIMIZED)) { /* a class body, whose function nobody else has */
+        bool ours = loop->view.locals && PyDict_CheckExact(loop->view.locals) && nxpy__is_born(trace, loop->view.locals);
+        return ours ? 0 : nxpy__stop(trace, NXPY_BREAK_FUNCTION, "exec, or a class body with a namespace of its own");
+    }
     PyObject *generator = nxpy_frame_generator(loop->frame);
     if (generator) { /* prepared when it was made */
         return nxpy__is_born(trace, generator) ? 0 : nxpy__stop(trace, NXPY_BREAK_GENERATOR, "one that existed before: %U", code->co_name);

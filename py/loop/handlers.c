@@ -205,6 +205,28 @@ int op_delete_deref(nxpy_loop *loop, int arg) {
     return nxpy__use(loop->trace, cell) ? nxpy__write_cell(loop->trace, cell, NULL) : -1;
 }
 
+int op_store_attr(nxpy_loop *loop, int arg) {
+    PyObject *object = USE(1);
+    PyObject *value = object ? nxpy__at(loop, 2) : NULL;
+    if (!object || nxpy__store_attribute(loop, object, PyTuple_GET_ITEM(loop->view.code->co_names, arg), value) < 0) return -1;
+    nxpy__drop(loop, 2);
+    return 0;
+}
+
+int op_delete_attr(nxpy_loop *loop, int arg) {
+    PyObject *object = USE(1);
+    if (!object || nxpy__store_attribute(loop, object, PyTuple_GET_ITEM(loop->view.code->co_names, arg), NULL) < 0) return -1;
+    nxpy__drop(loop, 1);
+    return 0;
+}
+
+int op_store_global(nxpy_loop *loop, int arg) {
+    PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg);
+    if (nxpy__write_global(loop->trace, loop->view.globals, name, nxpy__at(loop, 1)) < 0) return -1;
+    nxpy__drop(loop, 1);
+    return 0;
+}
+
 int op_delete_global(nxpy_loop *loop, int arg) {
     PyObject *name = PyTuple_GET_ITEM(loop->view.code->co_names, arg), *globals = loop->view.globals, *value;
     if (!PyDict_CheckExact(globals)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "globals of a class of the user's own");

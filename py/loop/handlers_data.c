@@ -351,6 +351,24 @@ static PyObject *make_default(nxpy_trace *trace, PyObject *of, PyObject *key) {
     return made;
 }
 
+/* Class[key], by a __class_getitem__ of Python that the class has. 1: it has none. */
+static int subscript_of_class(nxpy_loop *loop, PyObject *class, PyObject *key) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *found, *bound, *args[] = {key}, *name = nxpy__name("__class_getitem__");
+    if (!name || nxpy_type_lookup(Py_TYPE(class), nxpy__name("__getitem__"))) return 1;
+    if (nxpy__type_value(trace, (PyTypeObject *)class, "__class_getitem__", &found) < 0) return -1;
+    PyObject *inner = found && Py_TYPE(found) == &PyClassMethod_Type ? PyObject_GetAttrString(found, "__func__") : NULL;
+    bool python = inner && PyFunction_Check(inner);
+    Py_XDECREF(inner); /* found has it */
+    if (!python) return 1;
+    if (nxpy__attribute(trace, class, name, false, &bound) < 0) return -1;
+    Py_INCREF(key);
+    PyObject *result = nxpy__call(loop, bound, args, 1, NULL);
+    Py_DECREF(args[0]);
+    Py_DECREF(bound);
+    return result ? nxpy__finish(loop, 2, result) : nxpy__stop_error(trace);
+}
+
 int op_binary_subscr(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *of = USE(2), *key = !of ? NULL : nxpy__is_fake(trace, of) ? USE(1) : use_key(loop, 1), *value;
@@ -373,6 +391,10 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
         return nxpy__finish(loop, 2, result);
     }
     bool walks = nxpy__may_change(Py_TYPE(of)) && !PyType_Check(of);
+    if (PyType_Check(of) && nxpy__may_change((PyTypeObject *)of)) {
+        int done = subscript_of_class(loop, of, key);
+        if (done <= 0) return done;
+    }
     int python = walks ? nxpy__python_special(trace, of, "__getitem__") : 0;
     if (python == 0 && walks && PyDict_Check(of)) python = nxpy__python_special(trace, of, "__missing__");
     if (python < 0) return -1;

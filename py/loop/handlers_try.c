@@ -1,9 +1,11 @@
-/* Handlers of exceptions, with blocks and generators' own instructions.
+/* Handlers of exceptions, with blocks and the own instructions of generators, coroutines and asynchronous generators.
  *
  * In: a loop at an instruction. Out: as in handlers.c.
  * What must hold: exceptions of the traced program are real exception objects, born in the trace; the thread's handled
  * exception is kept as the interpreter keeps it, and counted for the root, since no recipe can make it. eval.c finds the
- * handler of an exception that an instruction leaves set.
+ * handler of an exception that an instruction leaves set. A coroutine's frame runs like a generator's, through the interpreter's
+ * own send(); what waits for an event loop leaves the trace as any yield does. Where an event loop wants to hear of each
+ * asynchronous generator, none begins in a trace.
  * Next: specials.c. */
 #include "loop/private.h"
 
@@ -219,5 +221,206 @@ int op_stop_iteration_error(nxpy_loop *loop, int arg) {
     PyException_SetCause(made, Py_NewRef(error));
     PyException_SetContext(made, Py_NewRef(error));
     nxpy__put(loop, 1, made);
+    return 0;
+}
+
+/* ---- coroutines and asynchronous generators ------------------------------------------------------------------------- */
+#define ARGS nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names
+
+static PyObject *refuse(nxpy_loop *loop, PyObject *what) {
+    nxpy__stop(loop->trace, NXPY_BREAK_GENERATOR, "%.200s", Py_TYPE(what)->tp_name);
+    return NULL;
+}
+
+/* The program's own error. */
+static PyObject *fail(nxpy_loop *loop, PyObject *error, const char *format, PyObject *of) {
+    PyErr_Format(error, format, Py_TYPE(of)->tp_name);
+    nxpy__stop_error(loop->trace);
+    return NULL;
+}
+
+/* What the method of object's class gives, admitted. *missing: there is no such method. */
+static PyObject *ask(nxpy_loop *loop, PyObject *object, const char *method, bool *missing) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *found, *bound = NULL;
+    *missing = false;
+    if (nxpy_tensor_check(object)) return *missing = true, NULL;
+    if (nxpy__type_value(trace, Py_TYPE(object), method, &found) < 0) return NULL;
+    if (!found) return *missing = true, NULL;
+    if (nxpy__special(trace, object, method, &bound) < 0) return NULL;
+    PyObject *result = nxpy__call(loop, bound, NULL, 0, NULL);
+    Py_DECREF(bound);
+    if (result && nxpy__admit(trace, result) < 0) Py_CLEAR(result);
+    if (!result) nxpy__stop_error(trace);
+    return result;
+}
+
+/* A slot that C code fills, of a coroutine, an asynchronous generator or what such a one gave. */
+static unaryfunc own_slot(PyObject *object, size_t offset) {
+    const PyAsyncMethods *slots = nxpy__is_a(object, NXPY_KIND_COROUTINE) ? Py_TYPE(object)->tp_as_async : NULL;
+    return slots ? *(unaryfunc *)((char *)slots + offset) : NULL;
+}
+#define OWN_SLOT(object, name) own_slot(object, offsetof(PyAsyncMethods, name))
+
+/* Such a slot's result, admitted. */
+static PyObject *call_slot(nxpy_loop *loop, PyObject *object, unaryfunc slot) {
+    nxpy_trace *trace = loop->trace;
+    if (!nxpy__is_born(trace, object)) return refuse(loop, object);
+    if (PyAsyncGen_CheckExact(object) && nxpy_generators_are_told(PyThreadState_Get())) return refuse(loop, object);
+    PyObject *result = slot(object);
+    if (result && nxpy__admit(trace, result) < 0) Py_CLEAR(result);
+    if (!result) nxpy__stop_error(trace);
+    return result;
+}
+
+/* ---- await ----------------------------------------------------------------------------------------------------------- */
+/* A coroutine, or a generator that types.coroutine has made one. */
+static bool is_coroutine(PyObject *o) {
+    if (!PyGen_CheckExact(o)) return PyCoro_CheckExact(o);
+    PyObject *code = PyObject_GetAttrString(o, "gi_code");
+    bool is = code && ((PyCodeObject *)code)->co_flags & CO_ITERABLE_COROUTINE;
+    Py_XDECREF(code);
+    return is;
+}
+
+static bool is_awaited(PyObject *coroutine) {
+    PyObject *by = PyCoro_CheckExact(coroutine) ? PyObject_GetAttrString(coroutine, "cr_await") : NULL;
+    Py_XDECREF(by);
+    return by && by != Py_None;
+}
+
+/* The iterator that `await of` runs. New reference; NULL: stopped, or an exception. `text`: of the error for what cannot be awaited. */
+static PyObject *awaited(nxpy_loop *loop, PyObject *of, const char *text) {
+    if (is_coroutine(of)) {
+        if (!nxpy__is_born(loop->trace, of)) return refuse(loop, of);
+        if (!is_awaited(of)) return Py_NewRef(of);
+        PyErr_SetString(PyExc_RuntimeError, "coroutine is being awaited already");
+        return nxpy__stop_error(loop->trace), NULL;
+    }
+    unaryfunc slot = OWN_SLOT(of, am_await);
+    if (slot) return call_slot(loop, of, slot);
+    bool missing;
+    PyObject *iterator = ask(loop, of, "__await__", &missing);
+    if (missing) return fail(loop, PyExc_TypeError, text, of);
+    const char *wrong = !iterator                ? NULL
+                        : is_coroutine(iterator) ? "__await__() returned a coroutine"
+                        : !PyIter_Check(iterator) ? "__await__() returned non-iterator of type '%.100s'"
+                                                  : NULL;
+    if (!wrong) return iterator;
+    (void)fail(loop, PyExc_TypeError, wrong, iterator);
+    Py_DECREF(iterator);
+    return NULL;
+}
+
+int op_get_awaitable(nxpy_loop *loop, int arg) { /* 1, 2: of an __aenter__, of an __aexit__ */
+    static const char *const texts[] = {
+        "object %.100s can't be used in 'await' expression",
+        "'async with' received an object from __aenter__ that does not implement __await__: %.100s",
+        "'async with' received an object from __aexit__ that does not implement __await__: %.100s"};
+    PyObject *of = USE(1), *iterator = of ? awaited(loop, of, texts[arg]) : NULL;
+    if (!iterator) return -1;
+    nxpy__put(loop, 1, iterator);
+    return 0;
+}
+
+/* ---- async for ------------------------------------------------------------------------------------------------------- */
+static bool is_async_iterator(PyObject *o) { return Py_TYPE(o)->tp_as_async && Py_TYPE(o)->tp_as_async->am_anext; }
+
+/* aiter(of). `text`, `wrong`: of the errors for what has no __aiter__, and whose __aiter__ gives no iterator. */
+static PyObject *async_iterator(nxpy_loop *loop, PyObject *of, const char *text, const char *wrong) {
+    unaryfunc slot = OWN_SLOT(of, am_aiter);
+    bool missing = false;
+    PyObject *iterator = slot ? call_slot(loop, of, slot) : ask(loop, of, "__aiter__", &missing);
+    if (missing) return fail(loop, PyExc_TypeError, text, of);
+    if (!iterator || is_async_iterator(iterator)) return iterator;
+    (void)fail(loop, PyExc_TypeError, wrong, iterator);
+    Py_DECREF(iterator);
+    return NULL;
+}
+
+/* What anext(of) gives, which is to be awaited. */
+static PyObject *async_next(nxpy_loop *loop, PyObject *of, const char *text) {
+    unaryfunc slot = OWN_SLOT(of, am_anext);
+    bool missing = false;
+    PyObject *next = slot ? call_slot(loop, of, slot) : ask(loop, of, "__anext__", &missing);
+    return missing ? fail(loop, PyExc_TypeError, text, of) : next;
+}
+
+int op_get_aiter(nxpy_loop *loop, int arg) {
+    PyObject *of = USE(1), *iterator = NULL;
+    if (of) {
+        iterator = async_iterator(loop, of, "'async for' requires an object with __aiter__ method, got %.100s",
+                                  "'async for' received an object from __aiter__ that does not implement __anext__: %.100s");
+    }
+    if (!iterator) return -1;
+    nxpy__put(loop, 1, iterator);
+    return 0;
+}
+
+int op_get_anext(nxpy_loop *loop, int arg) {
+    PyObject *of = USE(1), *next = of ? async_next(loop, of, "'async for' requires an iterator with __anext__ method, got %.100s") : NULL;
+    PyObject *iterator = next ? awaited(loop, next, "'async for' received an invalid object from __anext__: %.100s") : NULL;
+    Py_XDECREF(next);
+    if (!iterator) return -1;
+    nxpy__push(loop, iterator);
+    return 0;
+}
+
+int op_end_async_for(nxpy_loop *loop, int arg) { /* the iterator and an exception, which may be its end */
+    if (!PyErr_GivenExceptionMatches(nxpy__at(loop, 1), PyExc_StopAsyncIteration)) return op_reraise(loop, 0);
+    nxpy__drop(loop, 2);
+    return 0;
+}
+
+PyObject *nxpy__special_aiter(ARGS) {
+    if (!nxpy__use_all(loop, function, args, n, kw_names, 1, 1)) return NULL;
+    return async_iterator(loop, args[0], "'%.200s' object is not an async iterable",
+                          "aiter() returned not an async iterator of type '%.200s'");
+}
+
+PyObject *nxpy__special_anext(ARGS) {
+    if (!nxpy__use_all(loop, function, args, n, kw_names, 1, 2)) return NULL;
+    if (n == 1) return async_next(loop, args[0], "'%.200s' object is not an async iterator");
+    if (!PyAsyncGen_CheckExact(args[0]) || nxpy_generators_are_told(PyThreadState_Get())) return nxpy__stopped(loop, function);
+    PyObject *made = nxpy__is_born(loop->trace, args[0]) ? PyObject_Vectorcall(function, args, 2, NULL) : refuse(loop, args[0]);
+    if (!made) nxpy__stop_error(loop->trace);
+    return made;
+}
+
+/* agen.asend(x), athrow and aclose, which give what is to be awaited. */
+PyObject *nxpy__special_async_method(ARGS) {
+    if (!nxpy__use_all(loop, function, args, n, kw_names, 1, 4)) return NULL;
+    bool begins = PyAsyncGen_CheckExact(args[0]) && nxpy_generators_are_told(PyThreadState_Get());
+    if (begins || !nxpy__is_born(loop->trace, args[0])) return refuse(loop, args[0]);
+    PyObject *made = PyObject_Vectorcall(function, args, (size_t)n, NULL);
+    if (!made) nxpy__stop_error(loop->trace);
+    return made;
+}
+
+/* ---- async with ------------------------------------------------------------------------------------------------------ */
+int op_before_async_with(nxpy_loop *loop, int arg) { return nxpy__enter_with(loop, "__aenter__", "__aexit__"); }
+
+/* ---- asynchronous generators ----------------------------------------------------------------------------------------- */
+/* What one yields comes wrapped to the object that it is awaited through. The interpreter wraps it: in another one. */
+int op_async_gen_wrap(nxpy_loop *loop, int arg) {
+    static PyObject *wrapper; /* async def wrap(value): yield value; kept */
+    nxpy_trace *trace = loop->trace;
+    PyObject *value = nxpy__at(loop, 1), *wrapped = NULL;
+    if (nxpy_tensor_check(value) && !(value = USE(1))) return -1;
+    nxpy__doing.paused++;
+    if (!wrapper) {
+        PyObject *space = PyDict_New();
+        PyObject *done = space ? PyRun_String("async def wrap(value): yield value", Py_file_input, space, space) : NULL;
+        wrapper = done ? Py_XNewRef(PyDict_GetItemString(space, "wrap")) : NULL;
+        Py_XDECREF(done);
+        Py_XDECREF(space);
+    }
+    PyObject *generator = wrapper ? PyObject_CallOneArg(wrapper, value) : NULL;
+    if (generator && Py_TYPE(generator)->tp_as_async->am_send(generator, Py_None, &wrapped) != PYGEN_NEXT) Py_CLEAR(wrapped);
+    if (generator) nxpy_generator_drop(generator);
+    Py_XDECREF(generator);
+    nxpy__doing.paused--;
+    if (!wrapped) return nxpy__stop_error(trace);
+    nxpy__put(loop, 1, wrapped);
     return 0;
 }

@@ -295,14 +295,16 @@ PyObject *nxpy__special_warn(nxpy_loop *loop, PyObject *function, PyObject **arg
 
 nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObject *kw_names) {
     static const struct { const char *module, *name; nxpy_special_fn *special; } known[] = {
-        {"copy", "deepcopy", deepcopy}, {"inspect", "signature", signature}, {"narthex._from_numpy", "from_numpy", nxpy__from_numpy}};
+        {"copy", "deepcopy", deepcopy}, {"inspect", "signature", signature}, {"narthex._from_numpy", "from_numpy", nxpy__from_numpy},
+        {"dataclasses", "_process_class", nxpy__special_dataclass}};
     const PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
-    if (n != 1 || kw_names) return NULL;
+    if (kw_names) return NULL;
     for (int k = 0; k < NX_COUNT(known); k++) {
         if (PyUnicode_CompareWithASCIIString(code->co_qualname, known[k].name) != 0) continue;
         PyObject *module = PyDict_GetItemString(PyFunction_GET_GLOBALS(function), "__name__");
         bool same = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, known[k].module) == 0;
-        if (same) return known[k].special;
+        bool fits = (n == 1) != (known[k].special == nxpy__special_dataclass);
+        if (same) return fits ? known[k].special : NULL;
     }
     return NULL;
 }

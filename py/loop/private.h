@@ -76,6 +76,8 @@ typedef PyObject *nxpy_special_fn(nxpy_loop *loop, PyObject *function, PyObject 
 #include "loop/calls.def"
 #undef NXPY_CALL_ROW
 #undef NXPY_SPECIAL_ROW
+nxpy_special_fn nxpy__special_dataclass;
+nxpy_special_fn nxpy__make_class; /* type(name, bases, namespace) */
 /* specials.c, for special functions: NULL, stopped at `function`. The arguments in use; false: stopped: their number must lie in
  * [least, most] and none may be named. */
 PyObject *nxpy__stopped(nxpy_loop *loop, PyObject *function);

@@ -72,6 +72,7 @@ static PyObject *make_new(nxpy_loop *loop, PyTypeObject *type, PyObject **args, 
         return made;
     }
     bool exception = PyType_IsSubtype(type, (PyTypeObject *)PyExc_BaseException);
+    if (type->tp_new == PyType_Type.tp_new && found) return call_first(loop, found, (PyObject *)type, args, n, kw_names);
     bool tuple_like = type->tp_new == PyTuple_Type.tp_new && n == 1 && !kw_names;
     if (tuple_like) return make_tuple(loop, type, args[0]);
     if (type->tp_new != PyBaseObject_Type.tp_new && !exception && !is_filled(type)) return stop_class(trace, type, "");
@@ -251,35 +252,8 @@ PyObject *nxpy__special_locals(ARGS) {
 }
 
 /* ---- classes ------------------------------------------------------------------------------------------------------------ */
-/* type(name, bases, dict), where nobody else has a part in it: no metaclass, no __init_subclass__, no __set_name__. */
-static PyObject *make_class(ARGS) {
-    USE_ALL(3, 3);
-    nxpy_trace *trace = loop->trace;
-    PyObject *key, *value, *found, *ordinary = nxpy_type_lookup(&PyBaseObject_Type, nxpy__name("__init_subclass__"));
-    bool known = PyUnicode_CheckExact(args[0]) && PyTuple_CheckExact(args[1]) && PyDict_CheckExact(args[2]);
-    if (known && (nxpy__note_elements(trace, args[1]) < 0 || nxpy__note_elements(trace, args[2]) < 0)) return NULL;
-    for (Py_ssize_t k = 0; known && k < PyTuple_GET_SIZE(args[1]); k++) {
-        PyObject *base = nxpy__use(trace, PyTuple_GET_ITEM(args[1], k));
-        if (!base) return NULL;
-        known = Py_TYPE(base) == &PyType_Type && !PyType_IsSubtype((PyTypeObject *)base, &nxpy_tensor_type) &&
-                (base == (PyObject *)&PyBaseObject_Type || nxpy__may_change((PyTypeObject *)base));
-        if (known && nxpy__type_value(trace, (PyTypeObject *)base, "__init_subclass__", &found) < 0) return NULL;
-        known = known && found == ordinary;
-    }
-    for (Py_ssize_t at = 0; known && PyDict_Next(args[2], &at, &key, &value);) {
-        const char *text = PyUnicode_CheckExact(key) ? PyUnicode_AsUTF8(key) : "__slots__";
-        known = text && strcmp(text, "__slots__") && strcmp(text, "__classcell__") &&
-                !nxpy_type_lookup(Py_TYPE(value), nxpy__name("__set_name__"));
-    }
-    if (!known) return nxpy__stopped(loop, function);
-    PyObject *made = PyObject_Vectorcall(function, args, (size_t)n, NULL);
-    if (!made) nxpy__stop_error(trace);
-    else if (nxpy__born(trace, made) < 0) Py_CLEAR(made);
-    return made;
-}
-
 PyObject *nxpy__special_type(ARGS) {
-    if (n == 3) return make_class(loop, function, args, n, kw_names);
+    if (n - (kw_names ? PyTuple_GET_SIZE(kw_names) : 0) == 3) return nxpy__make_class(loop, function, args, n, kw_names);
     USE_ALL(1, 1);
     PyTypeObject *type = nxpy_class_of(args[0]);
     const nxpy_note *note = nxpy__note_find(loop->trace, args[0]);
@@ -331,7 +305,7 @@ static int abc_cached(PyObject *abstract, PyObject *type) {
 static PyObject *abc_answer(nxpy_loop *loop, PyObject *function, PyObject *abstract, PyObject *type) {
     nxpy_trace *trace = loop->trace;
     bool plain = PyType_Check(type) && PyType_Check(abstract) && nxpy__is_key(type) && nxpy__is_key(abstract) &&
-                 !nxpy__is_born(trace, type);
+                 !nxpy__is_born(trace, type) && !nxpy__is_born(trace, abstract);
     if (!plain || !nxpy_abc_count) return nxpy__stopped(loop, function);
     if (nxpy__check(trace, NXPY_ROW_ABC, -1, NULL, (int64_t)*nxpy_abc_count) < 0) return NULL;
     int answer = abc_cached(abstract, type);

@@ -215,7 +215,8 @@ bool nxpy__is_key(PyObject *object) {
     if (PyTuple_CheckExact(object)) return nxpy__are_keys(object);
     if (PyType_Check(object)) return type->tp_hash == PyType_Type.tp_hash && type->tp_richcompare == PyType_Type.tp_richcompare;
     nxpy_kind_code kind = nxpy__kind(object)->code;
-    if (kind == NXPY_KIND_FUNCTION || kind == NXPY_KIND_OPERATOR || kind == NXPY_KIND_CALLABLE) return !nxpy__may_change(type);
+    if (kind == NXPY_KIND_FUNCTION || kind == NXPY_KIND_OPERATOR || kind == NXPY_KIND_CALLABLE ||
+        kind == NXPY_KIND_DESCRIPTOR) return !nxpy__may_change(type);
     if (kind == NXPY_KIND_ID) return true;
     if (kind != NXPY_KIND_INSTANCE) return false;
     bool plain = type->tp_hash == PyBaseObject_Type.tp_hash && type->tp_richcompare == PyBaseObject_Type.tp_richcompare;

@@ -32,14 +32,16 @@ typedef enum nxpy_make {
     NXPY_MAKE_DICT,   /* of the last n pairs */
     NXPY_MAKE_METHOD, /* function, self */
     NXPY_MAKE_CELL,   /* of one value */
-    NXPY_MAKE_FUNCTION, /* of closure, keyword defaults and defaults; object: (code, globals) */
+    NXPY_MAKE_FILL,   /* the last value is what the cell before it holds; both go */
+    NXPY_MAKE_FUNCTION, /* of closure, keyword defaults, defaults, annotations and __dict__; object: (code, globals, name, qualified
+                         * name, doc, module) */
     NXPY_MAKE_SIZE,     /* a torch.Size of the last n values */
     NXPY_MAKE_INT,      /* integer n of the fit */
     NXPY_MAKE_SET,      /* of the last n values */
     NXPY_MAKE_NAMED,    /* named tuple of class `object` from one tuple */
     NXPY_MAKE_CALL,     /* object(the last n values) */
     NXPY_MAKE_STATE,    /* last value.__setstate__(object) */
-    NXPY_MAKE_INSTANCE, /* of class `object`, without attributes */
+    NXPY_MAKE_INSTANCE, /* of class `object` (n 1: of the last value), without attributes */
     NXPY_MAKE_ATTRIBUTE,/* the last value becomes attribute `object` of the one before */
     NXPY_MAKE_ENTRY,    /* the last value is appended to the list before it; n 2: key and value go into the dict before them */
     NXPY_MAKE_CLASS,  /* the last value, a tensor that the graph has made, gets class `object`; n: it is a parameter */
@@ -199,6 +201,8 @@ typedef struct nxpy_note {
     bool is_namespace;          /* a dict of globals or of attributes: read and written by key only */
     PyObject *real;             /* FAKE of an input: the tensor, NULL: each run makes it; the __dict__ of a class, as a view: the dict;
                                    lent */
+    PyObject *made;             /* BORN, a class that dataclasses has filled: the function, what stood behind the class in its call,
+                                 * what the class held before and after; owned or NULL */
     int born_at;                /* BORN, FAKE: unit of the root's instruction that made it, of a leaf: that made it one */
     int leaf;                   /* FAKE: which of the leaves that the trace makes it is, from 1 */
 } nxpy_note;
@@ -262,6 +266,7 @@ typedef struct nxpy_trace {
     PyObject *ask_arguments;    /* tuple: what a function is asked with; owned or NULL */
     PyObject *answers;          /* dict of such questions that were answered, of all tries; lent */
     bool holds_signals;
+    int n_making;               /* classes that type.__new__ makes now: a class that nobody knows yet is one of them */
 } nxpy_trace;
 
 /* What this thread is doing. The only state of capture besides the objects, with the log's callable and the hook's count. */
@@ -402,9 +407,12 @@ int nxpy__kinds_init(void);
 /* ---- recipe.c ----------------------------------------------------------------------------------- */
 /* Adds the steps that make `value`. 1: done; 0: it cannot be made again; -1: an exception. Graph results that it needs
  * are appended to `results`. */
+typedef struct nxpy_waiting { int cell; PyObject *class; } nxpy_waiting;
 typedef struct nxpy_results {
     NX_VEC(nx_value) nodes;
     NX_VEC(int) kept;      /* notes, in order of KEEP */
+    NX_VEC(PyObject *) making; /* classes that are not made yet while their parts are; lent */
+    NX_VEC(nxpy_waiting) waiting; /* KEEPs of cells that will hold one of them */
     nx_node *detached;     /* the first result whose history is used up; NULL: none */
     bool asks;             /* the next try makes inputs of leaves that were met here */
 } nxpy_results;

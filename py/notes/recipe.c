@@ -7,6 +7,8 @@
  * Next: segment.c, which runs them. */
 #include "notes/notes.h"
 
+#include <structmember.h>
+
 enum { MAX_NESTED = 50 };
 
 static int add_step(nxpy_recipe *recipe, nxpy_make make, int n, PyObject *object) {
@@ -22,6 +24,7 @@ static int add_step(nxpy_recipe *recipe, nxpy_make make, int n, PyObject *object
 #define ADD_ARGS nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *value, int depth
 typedef int add_fn(ADD_ARGS);
 static add_fn add_value;
+static int add_elements(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *results, PyObject *sequence, Py_ssize_t from, int depth);
 
 /* ---- kinds ---------------------------------------------------------------------------------------------------------- */
 /* The value that leaves the graph has no history: nothing of the forward is kept for it. One result for each value. */
@@ -113,23 +116,72 @@ static Py_ssize_t room_of(PyTypeObject *type, const PyTypeObject *base) {
     return base->tp_basicsize + more * (Py_ssize_t)sizeof(PyObject *);
 }
 
+/* What lies in an instance by the name of a slot (the classes' __slots__). Lent; NULL: `found` is none, or it is empty. */
+static PyObject *in_slot(PyObject *instance, PyObject *found) {
+    if (Py_TYPE(found) != &PyMemberDescr_Type || !nxpy__may_change(PyDescr_TYPE(found))) return NULL;
+    return *(PyObject **)((char *)instance + ((PyMemberDescrObject *)found)->d_member->offset);
+}
+
+/* How many slots its classes have beside those of the class of C. */
+static int count_slots(PyTypeObject *type) {
+    PyObject *key, *found;
+    int n = 0;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(type->tp_mro); k++) {
+        PyTypeObject *at = (PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, k);
+        for (Py_ssize_t next = 0; nxpy__may_change(at) && PyDict_Next(nxpy_type_dict(at), &next, &key, &found);) {
+            n += Py_TYPE(found) == &PyMemberDescr_Type && PyDescr_TYPE(found) == at;
+        }
+    }
+    return n;
+}
+
+static int add_slots(ADD_ARGS) {
+    PyObject *order = Py_TYPE(value)->tp_mro, *key, *found, *part;
+    int done = 1;
+    for (Py_ssize_t k = 0; done == 1 && k < PyTuple_GET_SIZE(order); k++) {
+        PyTypeObject *at = (PyTypeObject *)PyTuple_GET_ITEM(order, k);
+        for (Py_ssize_t next = 0; done == 1 && nxpy__may_change(at) && PyDict_Next(nxpy_type_dict(at), &next, &key, &found);) {
+            if (!(part = in_slot(value, found)) || PyDescr_TYPE(found) != at) continue;
+            done = nxpy_type_lookup(Py_TYPE(value), key) == found ? add_value(trace, recipe, results, part, depth + 1) : 0;
+            if (done == 1) done = add_step(recipe, NXPY_MAKE_ATTRIBUTE, 0, key);
+        }
+    }
+    return done;
+}
+
+/* An exception that was never raised holds its arguments and no more. */
+static int add_exception_args(ADD_ARGS) {
+    const PyBaseExceptionObject *error = (PyBaseExceptionObject *)value;
+    bool more = error->traceback || error->context || error->cause || error->notes || error->suppress_context;
+    if (more || base_of(Py_TYPE(value))->tp_basicsize != (Py_ssize_t)sizeof *error) return 0;
+    PyObject *name = nxpy__name("args");
+    int done = name ? add_elements(trace, recipe, results, error->args, 0, depth) : -1;
+    return done == 1 ? add_step(recipe, NXPY_MAKE_ATTRIBUTE, 0, name) : done;
+}
+
 /* An instance that the traced code made: its class without any constructor, then its attributes. It may hold itself. */
 static int add_instance(ADD_ARGS) {
     PyTypeObject *type = Py_TYPE(value), *base = base_of(type);
-    if (type->tp_new == NULL || type->tp_itemsize || type->tp_basicsize > room_of(type, base)) return 0;
+    Py_ssize_t n_slots = count_slots(type), room = room_of(type, base) + n_slots * (Py_ssize_t)sizeof(PyObject *);
+    if (type->tp_new == NULL || type->tp_itemsize || type->tp_basicsize > room) return 0;
     PyObject *dict = PyObject_GenericGetDict(value, NULL), *key, *part;
-    if (!dict) return PyErr_Clear(), 0;
+    if (!dict) PyErr_Clear();
+    if (!dict && !n_slots) return 0;
     int number = (int)(nxpy__note_find(trace, value) - trace->notes.at);
-    int done = add_step(recipe, NXPY_MAKE_INSTANCE, 0, (PyObject *)type);
+    bool of_trace = nxpy__is_born(trace, (PyObject *)type); /* its class is another one at each call */
+    int done = of_trace ? add_value(trace, recipe, results, (PyObject *)type, depth + 1) : 1;
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_INSTANCE, of_trace, of_trace ? NULL : (PyObject *)type);
     if (done == 1) done = keep(recipe, results, number);
-    for (Py_ssize_t at = 0; done == 1 && PyDict_Next(dict, &at, &key, &part);) {
+    if (done == 1 && nxpy__is_exception(value)) done = add_exception_args(trace, recipe, results, value, depth);
+    if (done == 1 && n_slots) done = add_slots(trace, recipe, results, value, depth);
+    for (Py_ssize_t at = 0; dict && done == 1 && PyDict_Next(dict, &at, &key, &part);) {
         PyObject *found = PyUnicode_Check(key) ? nxpy_type_lookup(type, key) : NULL;
         bool by_hand = !PyUnicode_Check(key) || (found && Py_TYPE(found)->tp_descr_set); /* a store would not put it there */
         if (by_hand) done = 0;
         if (done == 1) done = add_value(trace, recipe, results, part, depth + 1);
         if (done == 1) done = add_step(recipe, NXPY_MAKE_ATTRIBUTE, 0, key);
     }
-    Py_DECREF(dict);
+    Py_XDECREF(dict);
     return done;
 }
 
@@ -181,17 +233,25 @@ static int add_partial(ADD_ARGS) {
     return done;
 }
 
-/* A function made by the traced code. Annotations and attributes of its own are not made again. */
+/* A function made by the traced code. */
 static int add_function(ADD_ARGS) {
     const PyFunctionObject *function = (PyFunctionObject *)value;
-    PyObject *const parts[] = {function->func_closure, function->func_kwdefaults, function->func_defaults};
-    if (function->func_annotations || function->func_dict) return 0;
+    PyObject *const parts[] = {function->func_closure, function->func_kwdefaults, function->func_defaults, function->func_annotations};
+    PyObject *const words[] = {function->func_name, function->func_qualname, function->func_doc, function->func_module};
+    for (int k = 0; k < NX_COUNT(words); k++) {
+        if (words[k] && !nxpy_constant_check(words[k])) return 0;
+    }
     for (int k = 0; k < NX_COUNT(parts); k++) {
-        int done = add_value(trace, recipe, results, parts[k], depth + 1);
+        bool asked = parts[k] && PyDict_CheckExact(parts[k]) && !nxpy__note_find(trace, parts[k]); /* by a staticmethod: made by that */
+        int done = (asked ? add_dict : add_value)(trace, recipe, results, parts[k], depth + 1);
         if (done != 1) return done;
     }
-    PyObject *fixed = PyTuple_Pack(2, function->func_code, function->func_globals);
-    int done = fixed ? add_step(recipe, NXPY_MAKE_FUNCTION, 0, fixed) : -1;
+    PyObject *dict = function->func_dict;
+    int done = !dict || !PyDict_GET_SIZE(dict) ? add_step(recipe, NXPY_MAKE_NULL, 0, NULL) : add_dict(trace, recipe, results, dict, depth);
+    if (done != 1) return done;
+    PyObject *fixed = PyTuple_Pack(6, function->func_code, function->func_globals, words[0], words[1], words[2] ? words[2] : Py_None,
+                                   words[3] ? words[3] : Py_None);
+    done = fixed ? add_step(recipe, NXPY_MAKE_FUNCTION, 0, fixed) : -1;
     Py_XDECREF(fixed);
     return done;
 }
@@ -295,9 +355,128 @@ static int add_method(ADD_ARGS) {
     return done == 1 ? add_step(recipe, NXPY_MAKE_METHOD, 0, NULL) : done;
 }
 
+static bool is_making(const nxpy_results *results, PyObject *value) {
+    for (int k = 0; k < results->making.n; k++) {
+        if (results->making.at[k] == value) return true;
+    }
+    return false;
+}
+
+/* One that holds a class is made before it, whose methods may have the cell. */
 static int add_cell(ADD_ARGS) {
-    int done = add_value(trace, recipe, results, PyCell_GET(value), depth + 1); /* an empty cell: NULL */
-    return done == 1 ? add_step(recipe, NXPY_MAKE_CELL, 0, NULL) : done;
+    PyObject *held = PyCell_GET(value);
+    bool class = held && PyType_Check(held) && nxpy__is_born(trace, held);
+    int number = (int)(nxpy__note_find(trace, value) - trace->notes.at), cell = recipe->n_kept;
+    int done = class ? add_step(recipe, NXPY_MAKE_NULL, 0, NULL) : add_value(trace, recipe, results, held, depth + 1); /* NULL: empty */
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_CELL, 0, NULL);
+    if (done == 1) done = keep(recipe, results, number);
+    if (done != 1 || !class) return done;
+    if (is_making(results, held)) {
+        nxpy_waiting waiting = {cell, held};
+        return nx_vec_push(&results->waiting, waiting) == NX_OK ? 1 : (nxpy_raise(NX_NO_MEMORY), -1);
+    }
+    done = add_step(recipe, NXPY_MAKE_AGAIN, cell, NULL);
+    if (done == 1) done = add_value(trace, recipe, results, held, depth + 1);
+    return done == 1 ? add_step(recipe, NXPY_MAKE_FILL, 0, NULL) : done;
+}
+
+/* property(get, set, delete), staticmethod(function), classmethod(function). */
+static int add_descriptor(ADD_ARGS) {
+    static const char *const of_property[] = {"fget", "fset", "fdel"}, *const of_method[] = {"__func__"};
+    bool property = Py_TYPE(value) == &PyProperty_Type;
+    int n = property ? NX_COUNT(of_property) : NX_COUNT(of_method), done = 1;
+    for (int k = 0; done == 1 && k < n; k++) {
+        PyObject *part = PyObject_GetAttrString(value, property ? of_property[k] : of_method[k]);
+        done = part ? add_value(trace, recipe, results, part, depth + 1) : -1;
+        Py_XDECREF(part); /* value has it */
+    }
+    return done == 1 ? add_step(recipe, NXPY_MAKE_CALL, n, (PyObject *)Py_TYPE(value)) : done;
+}
+
+/* Whether making the class again runs no code of the program's: no metaclass but abc's, no __init_subclass__, no __set_name__. */
+static bool is_made_in_c(PyTypeObject *type, PyObject *held) {
+    PyObject *module = nxpy_type_lookup(Py_TYPE(type), nxpy__name("__module__")), *key, *value;
+    bool abc = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "abc") == 0;
+    bool plain = Py_TYPE(type) == &PyType_Type || abc;
+    PyObject *name = nxpy__name("__init_subclass__"), *ordinary = nxpy_type_lookup(&PyBaseObject_Type, name);
+    for (Py_ssize_t k = 0; plain && k < PyTuple_GET_SIZE(type->tp_bases); k++) {
+        plain = nxpy_type_lookup((PyTypeObject *)PyTuple_GET_ITEM(type->tp_bases, k), name) == ordinary;
+    }
+    for (Py_ssize_t at = 0; plain && PyDict_Next(held, &at, &key, &value);) {
+        plain = !nxpy__may_change(Py_TYPE(value)) || nxpy_tensor_check(value) ||
+                !nxpy_type_lookup(Py_TYPE(value), nxpy__name("__set_name__"));
+    }
+    return plain;
+}
+
+/* What type.__new__ puts there by itself. */
+static bool is_of_making(PyObject *type, PyObject *key, PyObject *value) {
+    static const char *const names[] = {"__dict__", "__weakref__", "__abstractmethods__", "_abc_impl"};
+    bool own = Py_TYPE(value) == &PyMemberDescr_Type && (PyObject *)PyDescr_TYPE(value) == type;
+    for (int k = 0; !own && k < NX_COUNT(names); k++) own = PyUnicode_CompareWithASCIIString(key, names[k]) == 0;
+    return own;
+}
+
+/* Whether nothing was written into the class since dataclasses filled it. */
+static bool is_as_made(const nxpy_note *note) {
+    PyObject *after = PyTuple_GET_ITEM(note->made, 3), *now = nxpy_type_dict((PyTypeObject *)note->object), *key, *value;
+    bool same = PyDict_GET_SIZE(after) == PyDict_GET_SIZE(now);
+    for (Py_ssize_t at = 0; same && PyDict_Next(now, &at, &key, &value);) same = PyDict_GetItemWithError(after, key) == value;
+    return same;
+}
+
+/* The namespace of a class, as it is given to its metaclass. */
+static int add_namespace(ADD_ARGS) {
+    const nxpy_note *note = nxpy__note_find(trace, value);
+    PyObject *held = note->made ? PyTuple_GET_ITEM(note->made, 2) : nxpy_type_dict((PyTypeObject *)value), *key, *part;
+    int n = 0, done = 1;
+    if ((note->made && !is_as_made(note)) || !is_made_in_c((PyTypeObject *)value, held)) return 0;
+    PyObject *name = nxpy__name("__qualname__");
+    if (!name) return -1;
+    if (add_step(recipe, NXPY_MAKE_CONST, 0, name) < 0) return -1;
+    if (add_step(recipe, NXPY_MAKE_CONST, 0, ((PyHeapTypeObject *)value)->ht_qualname) < 0) return -1;
+    for (Py_ssize_t at = 0; done == 1 && PyDict_Next(held, &at, &key, &part);) {
+        if (is_of_making(value, key, part)) continue;
+        done = add_step(recipe, NXPY_MAKE_CONST, 0, key);
+        if (done == 1) done = add_value(trace, recipe, results, part, depth + 1);
+        n++;
+    }
+    return done == 1 ? add_step(recipe, NXPY_MAKE_DICT, n + 1, NULL) : done;
+}
+
+/* dataclasses' own call, again. */
+static int add_dataclass(nxpy_recipe *recipe, const nxpy_note *note) {
+    PyObject *rest = PyTuple_GET_ITEM(note->made, 1);
+    int n = (int)PyTuple_GET_SIZE(rest), done = 1;
+    for (int k = 0; done == 1 && k < n; k++) done = add_step(recipe, NXPY_MAKE_CONST, 0, PyTuple_GET_ITEM(rest, k));
+    return done == 1 ? add_step(recipe, NXPY_MAKE_CALL, n + 1, PyTuple_GET_ITEM(note->made, 0)) : done;
+}
+
+/* metaclass(name, bases, namespace) of a class that the traced code made. Its methods may have it in their closures. */
+static int add_class(ADD_ARGS) {
+    PyTypeObject *type = (PyTypeObject *)value;
+    int done = add_step(recipe, NXPY_MAKE_CONST, 0, ((PyHeapTypeObject *)type)->ht_name);
+    if (is_making(results, value)) return 0;
+    if (nx_vec_push(&results->making, value) != NX_OK) return nxpy_raise(NX_NO_MEMORY), -1;
+    for (Py_ssize_t k = 0; done == 1 && k < PyTuple_GET_SIZE(type->tp_bases); k++) {
+        PyObject *base = PyTuple_GET_ITEM(type->tp_bases, k);
+        bool known = nxpy__note_find(trace, base) != NULL;
+        done = known ? add_value(trace, recipe, results, base, depth + 1) : add_step(recipe, NXPY_MAKE_CONST, 0, base);
+    }
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_TUPLE, (int)PyTuple_GET_SIZE(type->tp_bases), NULL);
+    if (done == 1) done = add_namespace(trace, recipe, results, value, depth);
+    if (done == 1) done = add_step(recipe, NXPY_MAKE_CALL, 3, (PyObject *)Py_TYPE(type));
+    results->making.n--;
+    int number = (int)(nxpy__note_find(trace, value) - trace->notes.at), kept = recipe->n_kept;
+    if (done == 1) done = keep(recipe, results, number);
+    for (int k = 0; done == 1 && k < results->waiting.n; k++) {
+        if (results->waiting.at[k].class != value) continue;
+        done = add_step(recipe, NXPY_MAKE_AGAIN, results->waiting.at[k].cell, NULL);
+        if (done == 1) done = add_step(recipe, NXPY_MAKE_AGAIN, kept, NULL);
+        if (done == 1) done = add_step(recipe, NXPY_MAKE_FILL, 0, NULL);
+    }
+    const nxpy_note *note = nxpy__note_find(trace, value);
+    return done == 1 && note->made ? add_dataclass(recipe, note) : done;
 }
 
 static int add_constant(ADD_ARGS) { return add_step(recipe, NXPY_MAKE_CONST, 0, value); }
@@ -336,7 +515,8 @@ static int add_value(ADD_ARGS) {
     const nxpy_note *note = nxpy__note_find(trace, value);
     if (!note && nxpy_constant_check(value)) return add_step(recipe, NXPY_MAKE_CONST, 0, value);
     if (!note) { /* made by C code: an iterator inside another, the arguments that one is made of */
-        bool inner = nxpy__is_iterator(value) || PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyRange_Check(value);
+        bool inner = nxpy__is_iterator(value) || PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyRange_Check(value) ||
+                     nxpy__is_a(value, NXPY_KIND_DESCRIPTOR);
         return inner ? by_kind[nxpy__kind(value)->code](trace, recipe, results, value, depth) : nothing_says(trace, value);
     }
     if (note->kind == NXPY_NOTE_SOURCE || note->is_input) return add_step(recipe, NXPY_MAKE_SLOT, note->slot, NULL);
@@ -347,14 +527,15 @@ static int add_value(ADD_ARGS) {
         if (results->kept.at[k] == number) return add_step(recipe, NXPY_MAKE_AGAIN, k, NULL);
     }
     int born_at = note->born_at;
-    bool of_trace = nxpy__is_born(trace, (PyObject *)Py_TYPE(value)); /* its class is another one at each call */
     nxpy_kind_code kind = nxpy__kind(value)->code;
+    bool of_trace = kind != NXPY_KIND_INSTANCE && nxpy__is_born(trace, (PyObject *)Py_TYPE(value));
     int done = (of_trace ? add_nothing : note->is_own_dict ? add_own_dict : by_kind[kind])(trace, recipe, results, value, depth);
     if (done == 0 && trace->unmakeable_at < 0) {
         trace->unmakeable_at = born_at;
         trace->unmakeable = Py_TYPE(value)->tp_name;
     }
-    bool kept = kind == NXPY_KIND_INSTANCE || kind == NXPY_KIND_DICTLIKE || kind == NXPY_KIND_LISTLIKE;
+    bool kept = kind == NXPY_KIND_INSTANCE || kind == NXPY_KIND_DICTLIKE || kind == NXPY_KIND_LISTLIKE ||
+                kind == NXPY_KIND_CLASS || kind == NXPY_KIND_CELL;
     return done != 1 || kept ? done : keep(recipe, results, number);
 }
 
@@ -453,6 +634,10 @@ static PyObject *make_function(PyObject *fixed, PyObject **parts) {
     function->func_closure = Py_XNewRef(parts[0]);
     function->func_kwdefaults = Py_XNewRef(parts[1]);
     function->func_defaults = Py_XNewRef(parts[2]);
+    function->func_annotations = Py_XNewRef(parts[3]);
+    function->func_dict = Py_XNewRef(parts[4]);
+    PyObject **const words[] = {&function->func_name, &function->func_qualname, &function->func_doc, &function->func_module};
+    for (int k = 0; k < NX_COUNT(words); k++) Py_XSETREF(*words[k], Py_NewRef(PyTuple_GET_ITEM(fixed, 2 + k)));
     return (PyObject *)function;
 }
 
@@ -469,8 +654,12 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     case NXPY_MAKE_KEEP: kept[step->n] = at[-1]; return 0; /* lives in what is being made */
     case NXPY_MAKE_NULL: *(*top)++ = NULL; return 0;
     case NXPY_MAKE_METHOD: used = 2; made = PyMethod_New(at[-2], at[-1]); break;
-    case NXPY_MAKE_FUNCTION: used = 3; made = make_function(step->object, at - 3); break;
+    case NXPY_MAKE_FUNCTION: used = 5; made = make_function(step->object, at - 5); break;
     case NXPY_MAKE_CELL: used = 1; made = PyCell_New(at[-1]); break;
+    case NXPY_MAKE_FILL:
+        PyCell_Set(at[-2], at[-1]);
+        for (int k = 0; k < 2; k++) Py_DECREF(*--*top);
+        return 0;
     case NXPY_MAKE_OVER: {
         nx_status status = nx_grad_stand_over(nxpy_tensor_get(at[-1]));
         return status == NX_OK ? 0 : (nxpy_raise(status), -1);
@@ -479,7 +668,10 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     case NXPY_MAKE_STATE:
     case NXPY_MAKE_ENTRY:
     case NXPY_MAKE_ATTRIBUTE: return run_change(step, top);
-    case NXPY_MAKE_INSTANCE: made = make_instance((PyTypeObject *)step->object); break;
+    case NXPY_MAKE_INSTANCE:
+        used = step->n;
+        made = make_instance((PyTypeObject *)(used ? at[-1] : step->object));
+        break;
     case NXPY_MAKE_NAMED: used = 1; made = make_named(step->object, at[-1]); break;
     case NXPY_MAKE_CALL: used = step->n; made = PyObject_Vectorcall(step->object, at - used, (size_t)used, NULL); break;
     case NXPY_MAKE_SET: used = step->n; made = make_set(at - used, used); break;

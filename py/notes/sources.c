@@ -53,6 +53,7 @@ void nxpy__notes_free(nxpy_trace *trace) {
             nxpy_generator_drop(trace->notes.at[k].object);
         }
         Py_XDECREF(trace->notes.at[k].fake);
+        Py_XDECREF(trace->notes.at[k].made);
         Py_DECREF(trace->notes.at[k].object);
     }
     nx_vec_free(&trace->notes);
@@ -511,6 +512,9 @@ PyObject *nxpy__use(nxpy_trace *trace, PyObject *object) {
     nxpy_note *note = nxpy__note_find(trace, object);
     if (!note) {
         if (nxpy_constant_check(object)) return object;
+        if (trace->n_making && PyType_Check(object) && nxpy__may_change((PyTypeObject *)object)) {
+            return nxpy__born(trace, object) < 0 ? NULL : object;
+        }
         nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "%.200s", Py_TYPE(object)->tp_name);
         return NULL;
     }

@@ -1,5 +1,6 @@
 """What programs do with the language around tensors: a compiled function may end at any statement (test_pieces.py)."""
 
+import abc
 import collections
 import contextlib
 import copy
@@ -566,6 +567,160 @@ def about_async_errors(m, x):
         except (TypeError, RuntimeError) as e:
             out.append(str(e))
     return x + len(out), out
+
+
+class Registered:
+    """Its subclasses get a number."""
+
+    def __init_subclass__(cls, number=0, **rest):
+        super().__init_subclass__(**rest)
+        cls.number = number
+
+
+class Doubling(type):
+    def __new__(cls, name, bases, space, **rest):
+        space["more"] = 5
+        return super().__new__(cls, name, bases, space)
+
+    def twice(cls):
+        return cls.more * 2
+
+
+def about_made_class(m, x):
+    class Scale:
+        """a doc"""
+
+        n = 2
+        k: int = 4
+
+        def __init__(self, v):
+            self.v = v
+
+        def apply(self, t):
+            return t * self.v + x * self.n
+
+        @property
+        def next(self):
+            return self.v + 1
+
+        @next.setter
+        def next(self, v):
+            self.v = v - 1
+
+        @staticmethod
+        def one(t):
+            return t + 1
+
+        @classmethod
+        def make(cls, v):
+            return cls(v)
+
+        def again(self):
+            return Scale(self.v * 2)
+
+    s = Scale.make(3)
+    s.next = 6
+    Scale.n = 3
+    y = s.again().apply(x)
+    z = Scale.one(y)
+    return y, z, s.next, Scale.__name__, Scale.__doc__, list(Scale.__annotations__), isinstance(s, Scale)
+
+
+def about_bases(m, x):
+    class First:
+        def go(self):
+            return x
+
+    class Second(First, abc.ABC):
+        def go(self):
+            return super().go() * 2
+
+        @abc.abstractmethod
+        def stop(self): ...
+
+    class Third(Second):
+        def go(self):
+            return super().go() + 1
+
+        def stop(self):
+            return "stopped"
+
+    try:
+        Second()
+    except TypeError as e:
+        t = type(e).__name__
+    third = Third()
+    y = third.go()
+    return y, third.stop(), t, [c.__name__ for c in Third.__mro__]
+
+
+def about_class_hooks(m, x):
+    class Four(Registered, number=4):
+        pass
+
+    class More(metaclass=Doubling):
+        pass
+
+    class Named:
+        def __set_name__(self, owner, name):
+            self.name = name
+
+        def __get__(self, instance, owner=None):
+            return self.name if instance is None else x * 2
+
+    class Holder:
+        field = Named()
+
+        def __class_getitem__(cls, key):
+            return cls
+
+    y = x * Four.number + More.more
+    return y, More.twice(), Holder.field, Holder[int]().field
+
+
+def about_own_dataclass(m, x):
+    @dataclasses.dataclass
+    class Point:
+        a: torch.Tensor
+        b: int = 3
+        c: list = dataclasses.field(default_factory=list)
+
+        def go(self):
+            return self.a * self.b
+
+    p = Point(x)
+    p.c.append(1)
+    q = dataclasses.replace(p, b=5)
+    y = p.go() + q.go()
+    return y, q.c, [f.name for f in dataclasses.fields(Point)], dataclasses.asdict(Point(2, c=[]))
+
+
+def about_own_exception(m, x):
+    class Small(ValueError):
+        def __init__(self, size):
+            super().__init__(f"{size} is small")
+            self.size = size
+
+    out = []
+    try:
+        out.append(x + 1)
+        raise Small(x.shape[0])
+    except Small as e:
+        out.append((str(e), e.size))
+    return out
+
+
+def about_slots(m, x):
+    class Pair:
+        __slots__ = ("a", "b")
+
+        def __init__(self, a):
+            self.a = a
+
+    p = Pair(x + 1)
+    y = p.a * 2
+    p.b = y
+    return y, p.b, hasattr(Pair(0), "b")
 
 
 PROGRAMS = [value for name, value in list(globals().items()) if name.startswith("about_")]

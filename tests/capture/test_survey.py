@@ -22,7 +22,6 @@ ENDS = {
     "x.resize_": THERE + "writes into .data",
     "x.numpy()": THERE + "arrays that show a tensor",
     "dir(obj)": THERE + "all names of an object",
-    "nested class def": THERE + "classes that are made inside",
     "functools.singledispatch": THERE + "weak dictionaries",
 }
 NAMES = [row.split("|", 1)[0] for row in survey.ROWS]
