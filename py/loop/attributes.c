@@ -766,8 +766,8 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
     }
     bool grad = nxpy_tensor_check(object) && PyUnicode_CompareWithASCIIString(name, "grad") == 0;
     if (grad && nxpy__is_fake(trace, object) && !nxpy_overrides(object)) return nxpy__write_grad(trace, object, value);
-    bool requires = nxpy_tensor_check(object) && value && PyBool_Check(value) && PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0;
-    if (requires && nxpy__is_fake(trace, object) && !nxpy_overrides(object)) {
+    bool requires = PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0 && value && PyBool_Check(value);
+    if (requires && nxpy_tensor_check(object) && nxpy__is_fake(trace, object) && !nxpy_overrides(object)) {
         return nxpy__set_requires_grad(trace, object, value == Py_True) < 0 ? -1 : 0;
     }
     if (!is_written(trace, object) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);

@@ -246,7 +246,8 @@ int op_is_op(nxpy_loop *loop, int arg) {
     return same < 0 ? -1 : nxpy__finish(loop, 2, PyBool_FromLong(same != arg));
 }
 
-/* A tensor is a key by its identity: the very tensor that the caller has, or the one that the trace makes. Lent; NULL: there is none, or stopped. */
+/* A tensor is a key by its identity: the very tensor that the caller has, or the one that the trace makes. Lent; NULL: there is
+ * none, or stopped. */
 static PyObject *real_key(nxpy_trace *trace, PyObject *key) {
     PyObject *use = nxpy__use(trace, key);
     const nxpy_note *note = use ? nxpy__note_find(trace, use) : NULL;
