@@ -572,10 +572,7 @@ def cost(world, expr):
 
 def is_arithmetic(expr):
     """Whether it only adds, subtracts and multiplies."""
-    return all(
-        e.op in ("name", "number") or (e.op == "unary" and e.value == "-") or (e.op == "binary" and e.value in ("+", "-", "*"))
-        for e in expr.walk()
-    )
+    return all(e.op in ("name", "number") or (e.op in ("unary", "binary") and e.value in "+-*") for e in expr.walk())
 
 
 def likes_floats(world, sibling):

@@ -181,6 +181,12 @@ static bool lies_across(const nx_array *self, const nx_array *out, int dim, int 
 static nx_status run_scan(scan *s) {
     if (s->out->numel == 0) return NX_OK;
     int64_t n = nx__row_length(s->out, s->dim);
+    bool same = true;
+    for (int d = 0; d < s->out->ndim; d++) same = same && s->self->strides[d] == s->out->strides[d];
+    if (!same && s->self->dtype == s->out->dtype) { /* brought into the results' layout, where it is scanned in place */
+        nx_copy_cast(s->out, s->self);
+        s->self = s->out;
+    }
     if (s->in == NX_C128 || !lies_across(s->self, s->out, s->dim, &s->across))
         return nx_parallel(s->out->numel / n, nx__row_grain(n), scan_rows, s);
     int64_t width = s->out->sizes[s->across], strips = s->out->numel / n / width * ((width + STRIP - 1) / STRIP);

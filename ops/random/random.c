@@ -164,25 +164,35 @@ typedef struct draws { nx_dtype dtype; double low, high; int64_t from; uint64_t 
 /* A value that rounds up to `high` becomes `low`. */
 static void fill_uniform(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
     const draws *p = arg;
-    int64_t bytes = (int64_t)nx_dtype_bytes(p->dtype);
-    float low = (float)p->low, high = (float)p->high;
-    _Alignas(8) char top[8], bottom[8];
-    if (p->dtype == NX_F32 && steps[0] == bytes) {
-        draw_range(p->g, (float *)ptrs[0], n, low, high);
+    float low = (float)p->low, high = (float)p->high, numbers[DRAWS];
+    double doubles[DRAWS];
+    char *to = ptrs[0];
+    uint16_t top, bottom; /* of a half type */
+    if (p->dtype == NX_F32 && steps[0] == (int64_t)sizeof(float)) {
+        draw_range(p->g, (float *)to, n, low, high);
         return;
     }
-    nx_cast(p->dtype, top, 0, NX_F64, (const char *)&p->high, 0, 1);
-    nx_cast(p->dtype, bottom, 0, NX_F64, (const char *)&p->low, 0, 1);
-    for (int64_t i = 0; i < n; i++) {
-        char *to = ptrs[0] + i * steps[0];
+    if (p->dtype != NX_F64 && p->dtype != NX_F32) {
+        nx_cast(p->dtype, (char *)&top, 0, NX_F64, (const char *)&p->high, 0, 1);
+        nx_cast(p->dtype, (char *)&bottom, 0, NX_F64, (const char *)&p->low, 0, 1);
+    }
+    for (int64_t part; n > 0; n -= part, to += part * steps[0]) {
+        part = nx_least(n, DRAWS);
         if (p->dtype == NX_F64) {
-            double x = __builtin_fma(nx__uniform_53(p->g), p->high - p->low, p->low);
-            memcpy(to, &x, sizeof x);
-        } else {
-            float x = __builtin_fmaf(uniform_24(p->g), high - low, low);
-            nx_cast(p->dtype, to, 0, NX_F32, (const char *)&x, 0, 1);
+            draw_53(p->g, doubles, part);
+            for (int64_t i = 0; i < part; i++) {
+                double x = __builtin_fma(doubles[i], p->high - p->low, p->low);
+                doubles[i] = x == p->high ? p->low : x;
+            }
+            nx_cast(NX_F64, to, steps[0], NX_F64, (const char *)doubles, sizeof *doubles, part);
+            continue;
         }
-        if (memcmp(to, top, (size_t)bytes) == 0) memcpy(to, bottom, (size_t)bytes);
+        draw_range(p->g, numbers, part, low, high);
+        nx_cast(p->dtype, to, steps[0], NX_F32, (const char *)numbers, sizeof *numbers, part);
+        for (int64_t i = 0; i < part && p->dtype != NX_F32; i++) {
+            uint16_t *x = (uint16_t *)(to + i * steps[0]);
+            *x = *x == top ? bottom : *x;
+        }
     }
 }
 

@@ -5,7 +5,7 @@
  * everything is computed in float32 and rounded once, as PyTorch multiplies; beside complex32 it is rounded. */
 #include "iter/private.h"
 
-enum { PIECE = 512, NARROW = 16, SHORT = 8, CAST = 8 }; /* elements; what casting one costs */
+enum { PIECE = 512, TILE = 32, NARROW = 16, SHORT = 8, FAR = 64, CAST = 8 }; /* elements; bytes; what casting one costs */
 
 nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in) {
     const nx_value *operands[NX_COUNT(point->promoting_param)];
@@ -204,8 +204,8 @@ typedef struct general {
     int n, n_out;                   /* operands, outputs among them first */
     bool casts;                     /* some operand is of another dtype */
     bool takes_apart;               /* the loop takes elements that lie apart as quickly as they are brought together */
-    int64_t narrow;                 /* the innermost size, if it is below NARROW and taken out of the walk; else 1 */
-    int64_t narrow_step[NX_MAX_OPERANDS]; /* of a walked operand there */
+    int64_t width;                  /* the innermost size, where tiles are worked on; the walk is then over the others */
+    int64_t column_step[NX_MAX_OPERANDS]; /* of a walked operand there */
     nx_dtype dtype[NX_MAX_OPERANDS];
     int8_t walked[NX_MAX_OPERANDS]; /* place in the walk, -1: a number */
     bool exact[NX_MAX_OPERANDS];    /* not rounded to `rounding` */
@@ -260,42 +260,58 @@ static void run_buffered(void *arg, char *const *ptrs, const int64_t *steps, int
         run_piece(arg, ptrs, steps, done, n - done < PIECE ? n - done : PIECE, room);
 }
 
-/* ---- rows of few elements: many are brought side by side, column by column where their elements lie apart ------------------- */
-static void load_rows(const general *call, int k, char *to, const char *from, int64_t step, int64_t n) {
-    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), row = call->narrow * bytes, column = call->narrow_step[k];
-    if (call->dtype[k] == call->computing && column == bytes) nx__moves_get()->rows(to, row, from, step, n, row);
-    else for (int64_t j = 0; j < call->narrow; j++) load_piece(call, k, to + j * bytes, row, from + j * column, step, n);
+/* ---- tiles: many rows of few elements, or rows of one operand that are columns of another: brought side by side -------------- */
+static void load_tile(const general *call, int k, char *to, const char *from, int64_t step, int64_t rows, int64_t columns) {
+    const nx__moves *moves = nx__moves_get();
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), row = columns * bytes, column = call->column_step[k];
+    bool moves_only = call->dtype[k] == call->computing;
+    if (moves_only && column == bytes) moves->rows(to, row, from, step, rows, row);
+    else if (moves_only && step == bytes) moves->turn[bytes](to, row, from, column, rows, columns);
+    else for (int64_t j = 0; j < columns; j++) load_piece(call, k, to + j * bytes, row, from + j * column, step, rows);
 }
 
-static void store_rows(const general *call, int k, const char *from, char *to, int64_t step, int64_t n) {
-    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), row = call->narrow * bytes, column = call->narrow_step[k];
-    if (call->dtype[k] == call->computing && column == bytes) nx__moves_get()->rows(to, step, from, row, n, row);
-    else for (int64_t j = 0; j < call->narrow; j++)
-        nx_cast(call->dtype[k], to + j * column, step, call->computing, from + j * bytes, row, n);
+static void store_tile(const general *call, int k, const char *from, char *to, int64_t step, int64_t rows, int64_t columns) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), row = columns * bytes, column = call->column_step[k];
+    int64_t out_bytes = (int64_t)nx_dtype_bytes(call->dtype[k]);
+    if (call->dtype[k] == call->computing && column == bytes) nx__moves_get()->rows(to, step, from, row, rows, row);
+    else if (column == out_bytes && columns >= SHORT) for (int64_t i = 0; i < rows; i++)
+        nx_cast(call->dtype[k], to + i * step, column, call->computing, from + i * row, bytes, columns);
+    else for (int64_t j = 0; j < columns; j++)
+        nx_cast(call->dtype[k], to + j * column, step, call->computing, from + j * bytes, row, rows);
 }
 
-static void run_narrow(void *arg, char *const *walk_ptrs, const int64_t *walk_steps, int64_t n_rows) {
-    const general *call = arg;
-    _Alignas(64) buffers room;
-    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), most = PIECE / call->narrow;
+static void run_tile(const general *call, char *const *at, const int64_t *walk_steps, int64_t rows, int64_t columns, buffers room) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing);
     char *ptrs[NX_MAX_OPERANDS];
     int64_t steps[NX_MAX_OPERANDS];
-    for (int64_t done = 0, n; done < n_rows; done += n) {
-        n = nx_least(n_rows - done, most);
-        for (int k = 0; k < call->n; k++) {
-            int w = call->walked[k];
-            const char *at = w < 0 ? NULL : walk_ptrs[w] + walk_steps[w] * done;
-            bool held = w < 0 || (walk_steps[w] == 0 && call->narrow_step[k] == 0);
-            ptrs[k] = w < 0 ? (char *)call->number[k] : room[k];
-            steps[k] = held ? 0 : bytes;
-            if (k < call->n_out || w < 0) continue;
-            if (held) load_piece(call, k, room[k], bytes, at, 0, 1);
-            else load_rows(call, k, room[k], at, walk_steps[w], n);
-        }
-        call->loop(ptrs, steps, n * call->narrow, call->constants);
-        for (int k = 0; k < call->n_out; k++) {
-            int w = call->walked[k];
-            store_rows(call, k, room[k], walk_ptrs[w] + walk_steps[w] * done, walk_steps[w], n);
+    for (int k = 0; k < call->n; k++) {
+        int64_t step = call->walked[k] < 0 ? 0 : walk_steps[call->walked[k]];
+        bool held = call->walked[k] < 0 || (step == 0 && call->column_step[k] == 0);
+        ptrs[k] = call->walked[k] < 0 ? (char *)call->number[k] : room[k];
+        steps[k] = held ? 0 : bytes;
+        if (k < call->n_out || call->walked[k] < 0) continue;
+        if (held) load_piece(call, k, room[k], bytes, at[k], 0, 1);
+        else load_tile(call, k, room[k], at[k], step, rows, columns);
+    }
+    call->loop(ptrs, steps, rows * columns, call->constants);
+    for (int k = 0; k < call->n_out; k++)
+        store_tile(call, k, room[k], at[k], walk_steps[call->walked[k]], rows, columns);
+}
+
+static void run_tiles(void *arg, char *const *walk_ptrs, const int64_t *walk_steps, int64_t n_rows) {
+    const general *call = arg;
+    _Alignas(64) buffers room;
+    int64_t widest = nx_least(call->width, TILE), most = PIECE / widest;
+    for (int64_t row = 0, rows; row < n_rows; row += rows) {
+        rows = nx_least(n_rows - row, most);
+        for (int64_t column = 0, columns; column < call->width; column += columns) {
+            char *at[NX_MAX_OPERANDS];
+            columns = nx_least(call->width - column, widest);
+            for (int k = 0; k < call->n; k++) {
+                int w = call->walked[k];
+                if (w >= 0) at[k] = walk_ptrs[w] + walk_steps[w] * row + call->column_step[k] * column;
+            }
+            run_tile(call, at, walk_steps, rows, columns, room);
         }
     }
 }
@@ -349,20 +365,37 @@ nx_dtype nx__point_computing(const nx_point *point, const nx_value *in, nx_dtype
     return computes_wide(point, in, common) ? NX_F32 : common;
 }
 
-static void spread(general *call, nx_walk *walk, int64_t cost) {
+/* The dimension beside the last one that makes tiles: the one before it where rows are short; one along which the elements of an
+ * operand lie side by side that are far from each other in a row. -1: none. */
+static int tiled_with(const general *call, const nx_walk *walk) {
     int last = walk->ndim - 1;
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing);
+    if (last < 1 || walk->size[last] == 0) return -1;
+    if (walk->size[last] < NARROW) return walk->size[last - 1] > walk->size[last] ? last - 1 : -1;
+    for (int k = call->n_out; k < call->n; k++) {
+        int w = call->walked[k];
+        if (w < 0 || call->dtype[k] != call->computing || walk->step[w][last] < FAR) continue;
+        for (int d = last - 1; d >= 0; d--)
+            if (walk->step[w][d] == bytes && walk->size[d] >= NARROW) return d;
+    }
+    return -1;
+}
+
+static void spread(general *call, nx_walk *walk, int64_t cost) {
+    int last = walk->ndim - 1, other = tiled_with(call, walk);
     bool buffers = call->casts, is_long = last >= 0 && walk->size[last] >= SHORT;
-    for (int k = 0; is_long && k < walk->n; k++)
-        buffers = buffers || lies_apart(call, walk->step[k][last], (int64_t)nx_dtype_bytes(call->computing));
-    if (last < 1 || walk->size[last] == 0 || walk->size[last] >= NARROW || walk->size[last - 1] <= walk->size[last]) {
-        nx_walk_spread(walk, cost, buffers ? run_buffered : run_direct, call);
+    if (other >= 0) {
+        nx__walk_swap(walk, other, last - 1);
+        call->width = walk->size[last];
+        for (int k = 0; k < call->n; k++)
+            if (call->walked[k] >= 0) call->column_step[k] = walk->step[call->walked[k]][last];
+        walk->ndim--;
+        nx_walk_spread(walk, cost * call->width, run_tiles, call);
         return;
     }
-    call->narrow = walk->size[last];
-    for (int k = 0; k < call->n; k++)
-        if (call->walked[k] >= 0) call->narrow_step[k] = walk->step[call->walked[k]][last];
-    walk->ndim--;
-    nx_walk_spread(walk, cost * call->narrow, run_narrow, call);
+    for (int k = 0; is_long && k < walk->n; k++)
+        buffers = buffers || lies_apart(call, walk->step[k][last], (int64_t)nx_dtype_bytes(call->computing));
+    nx_walk_spread(walk, cost, buffers ? run_buffered : run_direct, call);
 }
 
 static nx_status run_general(const nx_run *run, const nx_point *point, const nx_value *in,
@@ -384,7 +417,7 @@ static nx_status run_general(const nx_run *run, const nx_point *point, const nx_
     for (int k = 0; k < point->n_in; k++)
         add_operand(&call, &walk, &in[point->in_param[k]], (point->exact >> k & 1) && call.rounding != NX_C32);
     cast_constants(point, in, call.computing, call.constants);
-    call.takes_apart = point->arithmetic && !call.casts && point->result != NX_POINT_BOOL && call.computing != NX_F16 && call.computing != NX_BF16;
+    call.takes_apart = point->arithmetic && !call.casts && call.computing != NX_F16 && call.computing != NX_BF16;
     nx_walk_merge(&walk);
     spread(&call, &walk, cost_of(point, call.computing) + (call.casts ? CAST : 0));
     return NX_OK;
