@@ -764,12 +764,9 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
         if (nxpy__region_changes(trace, object) < 0) return -1;
         return PyObject_GenericSetAttr(object, name, value) < 0 ? nxpy__stop_error(trace) : 0;
     }
-    bool grad = nxpy_tensor_check(object) && PyUnicode_CompareWithASCIIString(name, "grad") == 0;
-    if (grad && nxpy__is_fake(trace, object) && !nxpy_overrides(object)) return nxpy__write_grad(trace, object, value);
-    bool requires = PyUnicode_CompareWithASCIIString(name, "requires_grad") == 0 && value && PyBool_Check(value);
-    if (requires && nxpy_tensor_check(object) && nxpy__is_fake(trace, object) && !nxpy_overrides(object)) {
-        return nxpy__set_requires_grad(trace, object, value == Py_True) < 0 ? -1 : 0;
-    }
+    bool tensor = nxpy_tensor_check(object) && nxpy__is_fake(trace, object) && !nxpy_overrides(object);
+    int done = tensor ? nxpy__store_of_tensor(trace, object, name, value) : 1;
+    if (done != 1) return done;
     if (!is_written(trace, object) || !PyUnicode_CheckExact(name)) return stop_store(trace, object, name);
     if (nxpy__type_value(trace, type, value ? "__setattr__" : "__delattr__", &found) < 0) return -1;
     if (found && PyFunction_Check(found)) return call_setter(loop, found, args, value ? 3 : 2);
@@ -780,7 +777,7 @@ int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyO
     if (found && Py_TYPE(found) == &PyProperty_Type) {
         PyObject *setter = PyObject_GetAttrString(found, value ? "fset" : "fdel");
         PyObject *given[] = {object, value};
-        int done = setter && PyFunction_Check(setter) ? call_setter(loop, setter, given, value ? 2 : 1) : stop_store(trace, object, name);
+        done = setter && PyFunction_Check(setter) ? call_setter(loop, setter, given, value ? 2 : 1) : stop_store(trace, object, name);
         Py_XDECREF(setter);
         return done;
     }

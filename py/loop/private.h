@@ -125,6 +125,8 @@ int nxpy__instance_holds(nxpy_trace *trace, PyObject *object, PyObject *name, Py
 /* ---- attributes that are written (attributes.c) ---------------------------------------------------------------------------- */
 /* object.name = value, or del with value NULL, by the class's own __setattr__, or by object's. 0 or -1. */
 int nxpy__store_attribute(nxpy_loop *loop, PyObject *object, PyObject *name, PyObject *value);
+/* tensor.grad, requires_grad and data, of what stands for one (tensors.c). 0, -1: stopped, 1: another attribute or value. */
+int nxpy__store_of_tensor(nxpy_trace *trace, PyObject *tensor, PyObject *name, PyObject *value);
 /* x.requires_grad = wanted: nothing changes, or it makes a leaf of a tensor of the trace's own, or such a leaf none. 1, or -1: stopped. */
 int nxpy__set_requires_grad(nxpy_trace *trace, PyObject *tensor, bool wanted);
 int nxpy__store_plain(nxpy_trace *trace, PyObject *object, PyObject *name, PyObject *value);

@@ -142,3 +142,30 @@ PyObject *nxpy__special_storage_offset(ARGS) {
     if (!sum) nxpy__stop_error(loop->trace);
     return sum;
 }
+
+/* ---- attributes that are written ------------------------------------------------------------------------------------- */
+/* x.data = value: what the trace has made shows from here on what the value shows. */
+static int write_data(nxpy_trace *trace, PyObject *tensor, PyObject *value) {
+    const nxpy_note *note = nxpy__note_find(trace, tensor);
+    nx_tensor *own = nxpy_tensor_get(tensor);
+    bool alone = !nx_tensor_requires_grad(own) || note->leaf; /* nothing leads to it but the tensor itself */
+    nx_value node;
+    if (!nxpy__is_made(tensor) || note->is_input || trace->region || own->whole || !alone) return 1;
+    PyObject *use = nxpy__use(trace, value), *shown = use ? PyObject_CallMethod(use, "detach", NULL) : NULL;
+    if (!use) return -1;
+    bool found = shown && nx_tracer_find(&trace->tracer, nxpy_tensor_get(shown), &node);
+    int done = found ? PyObject_SetAttrString(tensor, "data", shown) : -1;
+    Py_XDECREF(shown);
+    if (done < 0) return nxpy__stop_error(trace);
+    nx_status status = nx_tracer_bind(&trace->tracer, own, node.node, node.n);
+    return status == NX_OK ? 0 : (nxpy_raise(status), nxpy__stop_error(trace));
+}
+
+int nxpy__store_of_tensor(nxpy_trace *trace, PyObject *tensor, PyObject *name, PyObject *value) {
+    const char *text = PyUnicode_AsUTF8(name);
+    if (!text) return nxpy__stop_error(trace);
+    if (strcmp(text, "grad") == 0) return nxpy__write_grad(trace, tensor, value);
+    bool requires = strcmp(text, "requires_grad") == 0 && value && PyBool_Check(value);
+    if (requires) return nxpy__set_requires_grad(trace, tensor, value == Py_True) < 0 ? -1 : 0;
+    return strcmp(text, "data") == 0 && value && nxpy_tensor_check(value) ? write_data(trace, tensor, value) : 1;
+}

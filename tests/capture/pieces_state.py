@@ -98,6 +98,27 @@ def about_stored_leaf(m, x):
     return result
 
 
+def about_resize(m, x):
+    y = x.detach().clone()
+    y.resize_(2)
+    z = y * 2
+    y.resize_(3, 2)
+    y[:] = 5
+    x.resize_(x.shape) if not x.requires_grad else None
+    return y, z
+
+
+def about_data(m, x):
+    d = torch.zeros(4, requires_grad=True)
+    (d * x).sum().backward()
+    d.data = (d + d.grad.sign()).clamp(-1, 1)
+    d.grad.zero_()
+    z = torch.ones(2)
+    z.data = d.detach()
+    z.add_(1)
+    return d, z
+
+
 def about_freeze(m, x):
     for p in m.a.parameters():
         p.requires_grad_(False)

@@ -208,6 +208,30 @@ def attacked(x):
     return d.detach()
 
 
+def resized(x):
+    y = x.detach().clone()
+    first = y[0]
+    y.resize_(4, 3)
+    y[2:] = 7
+    y.view(-1)[5:] = 1
+    return y, first, (x.detach() * 2).resize_(2), torch.empty(0).resize_as_(y).copy_(y)
+
+
+def resized_to_its_size(x):
+    return x.detach().resize_(2, 3)
+
+
+def data_of_others(x):
+    a, b, c = torch.zeros(3), torch.ones(3), torch.zeros(2, 3)
+    a.data = b
+    b.add_(1)
+    a.mul_(3)
+    c.data = x.detach()
+    d = torch.zeros(3)
+    d.data = d.data.double() + 1
+    return a, b, c + 1, d, d * 2
+
+
 def decided(x):
     d = torch.zeros(3, requires_grad=True)
     return (d, d.sum()) if x.sum() > 0 else (d, (d * 2).sum())
