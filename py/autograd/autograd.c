@@ -348,7 +348,7 @@ int nxpy_add_autograd(PyObject *module) {
             return -1;
         Py_DECREF(descriptor);
     }
-    if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_edges(module) < 0 || nxpy_add_hooks() < 0 ||
+    if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_edges(module) < 0 || nxpy_add_hooks(module) < 0 ||
         nxpy_add_profile(module) < 0 || nxpy_add_forward(module) < 0 || nxpy_add_batch(module) < 0)
         return -1;
     return nxpy_add_function(module);

@@ -22,7 +22,7 @@ int nxpy_add_batch(PyObject *module);                 /* levels of vmap */
 NX_MUST_USE nx_status nxpy_grad_run(nx_tensor **roots, nx_tensor **grads, int n, bool retain, bool create, nx_tensor **inputs, int n_in,
                                     nx_tensor **out);
 int nxpy_add_edges(PyObject *module);                 /* places in the graph */
-int nxpy_add_hooks(void);                             /* functions that a backward calls */
+int nxpy_add_hooks(PyObject *module);                 /* functions that a backward calls */
 PyObject *nxpy_register_hook(PyObject *node, PyObject *function);    /* after the node has run */
 PyObject *nxpy_register_prehook(PyObject *node, PyObject *function); /* before it runs */
 PyObject *nxpy_node_metadata(PyObject *node, void *unused);             /* the dict that a program keeps at it */

@@ -77,7 +77,9 @@ static PyObject *call_one(const nx_grad_hook *hook, PyObject *function, nx_tenso
     bool of_node = hook->kind == NX_HOOK_BEFORE || hook->kind == NX_HOOK_AFTER;
     PyObject *first = of_node ? tuple_of(values, n) : nxpy_tensor_wrap(values[0]);
     PyObject *second = hook->kind == NX_HOOK_AFTER ? tuple_of(arrived, n_arrived) : NULL, *result = NULL;
-    if (first && (second || hook->kind != NX_HOOK_AFTER)) result = PyObject_CallFunctionObjArgs(function, first, second, NULL);
+    bool follows = first && !of_node && nx_tensor_is_fake(values[0]) && nxpy_call_hook;
+    if (follows) result = nxpy_call_hook(function, first);
+    else if (first && (second || hook->kind != NX_HOOK_AFTER)) result = PyObject_CallFunctionObjArgs(function, first, second, NULL);
     Py_XDECREF(first);
     Py_XDECREF(second);
     return result;
@@ -130,6 +132,17 @@ static PyObject *hooks_of(PyObject *self, PyObject *accumulated) {
     nxpy_tensor_track(self);
     return Py_XNewRef(functions_of(hook));
 }
+/* What is called when a gradient has been added to this leaf: a tuple. */
+static PyObject *hooks_after(PyObject *module, PyObject *leaf) {
+    nx_grad_hook *hook = NULL;
+    if (!nxpy_tensor_check(leaf)) return PyErr_Format(PyExc_TypeError, "hooks_after: expected a Tensor");
+    nx_tensor *tensor = nx_tensor_whole(nxpy_tensor_get(leaf));
+    if (nx_tensor_requires_grad(tensor) && nx_tensor_is_leaf(tensor)) NXPY_TRY(nx_grad_hook_of(tensor, NX_HOOK_ACCUMULATED, &hook));
+    PyObject *functions = hook && hook->context ? PyDict_Values(hook->context) : NULL;
+    PyObject *all = functions ? PyList_AsTuple(functions) : PyErr_Occurred() ? NULL : PyTuple_New(0);
+    Py_XDECREF(functions);
+    return all;
+}
 static PyObject *register_at(PyObject *node, nx_hook_kind kind, PyObject *function) {
     nx_grad_hook *hook;
     NXPY_TRY(nx_grad_node_hook_of(nxpy_grad_node_get(node), kind, 0, &hook));
@@ -155,7 +168,10 @@ static int visit_owned(const nx_grad_node *node, const nx_grad_hook *hook, const
     return is_ours ? visitor->visit(hook->context, visitor->arg) : 0;
 }
 
-int nxpy_add_hooks(void) {
+int nxpy_add_hooks(PyObject *module) {
+    static PyMethodDef functions[] = {
+        {"hooks_after", hooks_after, METH_O, "hooks_after(leaf): what is called when a gradient was added to it."}, {NULL}};
+    if (PyModule_AddFunctions(module, functions) < 0) return -1;
     static PyMethodDef method = {"_hooks_of", hooks_of, METH_O, "_hooks_of(accumulated): the dict of its hooks."};
     nxpy_visit_owned = visit_owned;
     PyObject *descriptor = PyDescr_NewMethod(&nxpy_tensor_type, &method);

@@ -57,6 +57,8 @@ bool nxpy_overrides(PyObject *o);        /* its class has a __torch_function__ o
 bool nxpy_any_asks(PyObject *const *given, Py_ssize_t n); /* a mode, or one of the arguments of a call, those in lists too */
 /* Called with (function, types, args[, kwargs]) before a class or mode is asked that; -1 with an exception. Set by py/notes. */
 extern int (*nxpy_before_question)(PyObject *question);
+/* A hook at a fake is called with it: set by what follows programs. New reference; NULL: an exception. */
+extern PyObject *(*nxpy_call_hook)(PyObject *function, PyObject *value);
 /* The same of a method that tells all its arguments, by the names that a Python function has. */
 int nxpy_ask_spelled(const char *name, const char *module, const char *function, PyObject *self, PyObject *const *given, Py_ssize_t n,
                      PyObject *keywords, PyObject **answer);

@@ -8,6 +8,7 @@
 int nxpy_n_function_modes;
 PyTypeObject *nxpy_parameter_class;
 int (*nxpy_before_question)(PyObject *question);
+PyObject *(*nxpy_call_hook)(PyObject *function, PyObject *value);
 static PyObject *protocol_name, *disabled; /* "__torch_function__"; what a class has that takes no part */
 
 /* ---- who has a protocol -------------------------------------------------------------------------------------------------- */

@@ -93,6 +93,7 @@ static void trace_free(nxpy_trace *trace) {
     nx_vec_free(&trace->told);
     nx_vec_free(&trace->inputs);
     nx_vec_free(&trace->leaves);
+    nx_vec_free(&trace->hooked);
     nx_vec_free(&trace->opened);
     Py_XDECREF(trace->raised);
     Py_XDECREF(trace->traceback);
@@ -398,6 +399,7 @@ static int finish(nxpy_trace *trace, nxpy_loop *loop, const frame_copy *copy, bo
     PyObject *top = returned ? nxpy_value(&loop->view, loop->view.n_locals + loop->depth - 1) : NULL;
     int done = returned ? nxpy__recipe_add(trace, &segment->recipe, &results, top) : add_targets(trace, loop, copy, &results);
     segment->n_returned = segment->recipe.n_values;
+    if (done == 1 && nxpy__hooks_finish(trace) < 0) done = -1;
     if (done == 1) done = nxpy__effects_finish(trace, &results);
     if (done == 1) done = nxpy__told_finish(trace, &results);
     if (done == 1 && results.asks) done = 0;

@@ -57,6 +57,20 @@ static PyObject *class_method_of(PyObject *function) {
     return found;
 }
 
+/* What a backward of the trace calls. */
+static PyObject *call_hook(PyObject *function, PyObject *value) {
+    nxpy_trace *trace = nxpy__doing.paused ? NULL : nxpy__doing.trace;
+    if (!trace) return PyObject_CallOneArg(function, value);
+    PyObject *args[] = {Py_NewRef(value)};
+    PyObject *result = nxpy__admit(trace, value) == 0 ? nxpy__call(trace->loop, function, args, 1, NULL) : NULL;
+    Py_DECREF(args[0]);
+    if (result && nxpy__admit(trace, result) < 0) Py_CLEAR(result);
+    PyObject *use = result ? nxpy__use(trace, result) : NULL; /* of what existed before: what stands for it */
+    Py_XINCREF(use);
+    Py_XDECREF(result);
+    return use;
+}
+
 int nxpy__calls_init(PyObject *extension) {
     if (calls.n) return 0;
     static const struct { const char *owner, *name; int does; nxpy_special_fn *special; } rows[] = {
@@ -80,6 +94,7 @@ int nxpy__calls_init(PyObject *extension) {
         if (done < 0) return -1;
     }
     nxpy_before_question = nxpy__note_question;
+    nxpy_call_hook = call_hook;
     (void)nxpy_opcode_name(0); /* no module is loaded while a trace runs */
     return nxpy__kinds_init() < 0 ? -1 : nxpy__abc_init();
 }

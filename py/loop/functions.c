@@ -158,6 +158,24 @@ PyObject *nxpy__special_requires_grad(ARGS) {
     return nxpy__set_requires_grad(trace, tensor, wanted == Py_True) < 0 ? NULL : Py_NewRef(tensor);
 }
 
+/* x._hooks_of(accumulated): the dict of hooks that the trace puts at what stands for a tensor. */
+PyObject *nxpy__special_hooks_of(ARGS) {
+    if (!nxpy__use_all(loop, function, args, n, kw_names, 2, 2)) return NULL;
+    if (!nxpy__may_hook(loop->trace, args[0])) return nxpy__stopped(loop, function);
+    PyObject *made = PyObject_CallFunctionObjArgs(function, args[0], args[1], NULL);
+    if (made && nxpy__note_hooks(loop->trace, args[0], made) < 0) Py_CLEAR(made);
+    return ended(loop->trace, made);
+}
+
+/* x.retain_grad(), where the trace makes x. */
+PyObject *nxpy__special_retain_grad(ARGS) {
+    if (!nxpy__use_all(loop, function, args, n, kw_names, 1, 1)) return NULL;
+    if (!nxpy__may_hook(loop->trace, args[0]) || !nxpy__is_made(args[0])) return nxpy__stopped(loop, function);
+    PyObject *done = PyObject_CallOneArg(function, args[0]);
+    if (done && nxpy__note_hooks(loop->trace, args[0], NULL) < 0) Py_CLEAR(done);
+    return ended(loop->trace, done);
+}
+
 /* recompute_begin(): the number of the checkpoint that what was recorded so far is in. What follows is in one of its own. */
 PyObject *nxpy__special_recompute_begin(ARGS) {
     nx_thread *thread = nx_thread_get();

@@ -293,10 +293,20 @@ PyObject *nxpy__special_warn(nxpy_loop *loop, PyObject *function, PyObject **arg
     return NULL;
 }
 
+/* ---- narthex.utils.hooks.new_id ------------------------------------------------------------------------------------------ */
+/* A number that is no other's in a dict of the trace's own; what counts them all would change with every call. */
+static PyObject *new_id(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    enum { FIRST = 1 << 30 };
+    if (nxpy__is_born(loop->trace, args[0])) return PyLong_FromLong(FIRST + loop->trace->n_hooks++);
+    PyObject *made = PyObject_Vectorcall(function, args, (size_t)n, NULL);
+    if (!made) nxpy__stop_error(loop->trace);
+    return made;
+}
+
 nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObject *kw_names) {
     static const struct { const char *module, *name; nxpy_special_fn *special; } known[] = {
-        {"copy", "deepcopy", deepcopy}, {"inspect", "signature", signature}, {"narthex._from_numpy", "from_numpy", nxpy__from_numpy},
-        {"dataclasses", "_process_class", nxpy__special_dataclass}};
+        {"narthex.utils.hooks", "new_id", new_id}, {"copy", "deepcopy", deepcopy}, {"inspect", "signature", signature},
+        {"narthex._from_numpy", "from_numpy", nxpy__from_numpy}, {"dataclasses", "_process_class", nxpy__special_dataclass}};
     const PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
     if (kw_names) return NULL;
     for (int k = 0; k < NX_COUNT(known); k++) {

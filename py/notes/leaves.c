@@ -140,6 +140,59 @@ int nxpy__note_leaf(nxpy_trace *trace, PyObject *fake) {
     return status == NX_OK ? 0 : nxpy__stop_error(trace);
 }
 
+/* ---- hooks of what the trace makes --------------------------------------------------------------------------------------- */
+bool nxpy__may_hook(nxpy_trace *trace, PyObject *tensor) {
+    return nxpy_tensor_check(tensor) && nxpy__is_fake(trace, tensor) && !trace->region && !nxpy_tensor_get(tensor)->whole;
+}
+
+int nxpy__note_hooks(nxpy_trace *trace, PyObject *tensor, PyObject *functions) {
+    nxpy_note *note = functions && !nxpy__note_find(trace, functions) ? nxpy__note_add(trace, functions, NXPY_NOTE_BORN, -1) : NULL;
+    if (note) note->is_own_dict = true; /* of nobody who can be asked for it: it does not live on */
+    note = nxpy__note_find(trace, tensor);
+    note->knows_grad |= !functions;
+    nxpy_hooked hooked = {.note = (int)(note - trace->notes.at), .functions = functions, .at = trace->root_at};
+    for (int k = 0; k < trace->hooked.n; k++) {
+        if (trace->hooked.at[k].note == hooked.note && trace->hooked.at[k].functions == functions) return 0;
+    }
+    return nx_vec_push(&trace->hooked, hooked) == NX_OK ? 0 : (nxpy_raise(NX_NO_MEMORY), -1);
+}
+
+static bool has_any(const nxpy_hooked *hooked) { return !hooked->functions || PyDict_GET_SIZE(hooked->functions) > 0; }
+
+static bool has_hooks(const nxpy_trace *trace, const nxpy_note *note) {
+    for (int k = 0; k < trace->hooked.n; k++) {
+        const nxpy_hooked *hooked = &trace->hooked.at[k];
+        if (&trace->notes.at[hooked->note] == note && hooked->functions && has_any(hooked)) return true;
+    }
+    return false;
+}
+
+static int register_later(nxpy_trace *trace, PyObject *leaf, bool accumulated, PyObject *function) {
+    const char *name = accumulated ? "register_post_accumulate_grad_hook" : "register_hook";
+    PyObject *method = PyObject_GetAttrString((PyObject *)nxpy_tensor_class, name), *args = PyTuple_Pack(2, leaf, function);
+    int done = method && args ? nxpy__later(trace, method, args) : -1;
+    Py_XDECREF(method);
+    Py_XDECREF(args);
+    return done;
+}
+
+int nxpy__hooks_finish(nxpy_trace *trace) {
+    int done = 0;
+    for (int k = 0; k < trace->hooked.n && done == 0; k++) {
+        const nxpy_hooked *hooked = &trace->hooked.at[k];
+        const nxpy_note *note = &trace->notes.at[hooked->note];
+        PyObject *leaf = note->object, *key, *function;
+        nx_grad_hook *hook;
+        if (!note->is_input || !hooked->functions) continue;
+        nx_status status = nx_grad_hook_of(nxpy_tensor_get(leaf), NX_HOOK_ACCUMULATED, &hook);
+        if (status != NX_OK) return nxpy_raise(status), -1;
+        bool accumulated = hook->context == hooked->functions;
+        for (Py_ssize_t at = 0; done == 0 && PyDict_Next(hooked->functions, &at, &key, &function);)
+            done = register_later(trace, leaf, accumulated, function);
+    }
+    return done;
+}
+
 int nxpy__made_finish(nxpy_trace *trace) {
     nx_status status = NX_OK;
     for (int k = 0; k < trace->inputs.n && status == NX_OK; k++) {
@@ -174,6 +227,8 @@ typedef struct search {
     bool is_marked;
     nx_map inputs, leaves;      /* where the inputs and the leaves of the trace's own begin -> their fakes */
     nx_map met;                 /* fakes of both that were met */
+    nx_map hooked;              /* where other tensors with hooks begin -> what is known of these */
+    const nxpy_hooked *hook;    /* met */
     bool any_input;             /* met */
     bool unknown_leaf, over;    /* met: a leaf that is none of them; what a backward has used up */
     bool written;               /* met: a write, whose formula may read what is gone */
@@ -190,6 +245,7 @@ static nx_status walk(nx_grad_node *from, search *s) {
         if (nx_map_get(&seen, node)) continue;
         const nx_tensor *input = nx_map_get(&s->inputs, node), *own = nx_map_get(&s->leaves, node), *begin = input ? input : own;
         s->over |= node->released;
+        if (nx_map_get(&s->hooked, node)) s->hook = nx_map_get(&s->hooked, node);
         s->any_input |= input != NULL;
         s->unknown_leaf |= !begin && is_leaf(node);
         if (begin) status = nx_map_set(&s->met, begin, (void *)begin);
@@ -204,11 +260,26 @@ static nx_status walk(nx_grad_node *from, search *s) {
     return status;
 }
 
+static nx_status mark_hooked(nxpy_trace *trace, nx_map *begins) {
+    nx_status status = NX_OK;
+    for (int k = 0; k < trace->hooked.n && status == NX_OK; k++) {
+        nxpy_hooked *hooked = &trace->hooked.at[k];
+        const nxpy_note *note = &trace->notes.at[hooked->note];
+        nx_edge edge = {NULL, 0};
+        if (note->leaf || note->is_input || !has_any(hooked)) continue;
+        status = nx_grad_edge(nxpy_tensor_get(note->object), &edge);
+        if (status == NX_OK && edge.node) status = nx_map_set(begins, edge.node, hooked);
+        nx_grad_node_unref(edge.node);
+    }
+    return status;
+}
+
 static nx_status search_from(nxpy_trace *trace, nx_tensor *tensor, search *s) {
     nx_edge edge = {NULL, 0};
     if (!nx_tensor_requires_grad(tensor)) return NX_OK;
     nx_status status = s->is_marked ? NX_OK : mark(trace, trace->inputs.at, trace->inputs.n, &s->inputs);
     if (status == NX_OK && !s->is_marked) status = mark(trace, trace->leaves.at, trace->leaves.n, &s->leaves);
+    if (status == NX_OK && !s->is_marked) status = mark_hooked(trace, &s->hooked);
     s->is_marked = true;
     if (status == NX_OK) status = nx_grad_edge(tensor, &edge);
     if (status == NX_OK && edge.node) status = walk(edge.node, s);
@@ -229,6 +300,7 @@ static void search_end(search *s) {
     nx_map_free(&s->inputs);
     nx_map_free(&s->leaves);
     nx_map_free(&s->met);
+    nx_map_free(&s->hooked);
 }
 
 /* A hook at a leaf of the caller's that is asked for changes its gradient. */
@@ -275,9 +347,10 @@ static PyObject *list_leaves(nxpy_trace *trace, search *s, const char **why) {
         nx_tensor *fake = nx_tensor_whole(nxpy_tensor_get(note->object));
         nx_grad_hook *hook = NULL;
         if (!nx_map_get(&s->met, fake)) continue;
-        nx_status status = nx_grad_hook_of(given && note->real ? nxpy_tensor_get(note->real) : fake, NX_HOOK_ACCUMULATED, &hook);
+        nx_status status = NX_OK; /* those of a leaf that the trace makes are followed */
+        if (given && note->real) status = nx_grad_hook_of(nxpy_tensor_get(note->real), NX_HOOK_ACCUMULATED, &hook);
         if (status != NX_OK) nxpy_raise(status);
-        else if (hook->context) *why = "of a tensor with hooks";
+        else if (hook && hook->context) *why = "of a tensor with hooks";
         if (status != NX_OK || PyList_Append(leaves, note->object) < 0) Py_CLEAR(leaves);
     }
     all = leaves ? PyList_AsTuple(leaves) : NULL;
@@ -347,6 +420,7 @@ static int ask_for_leaves(nxpy_trace *trace, search *s) {
         PyObject *asked;
         nx_tensor *own = nxpy_tensor_get(note->object);
         if (!nx_map_get(&s->met, own) && !(s->unknown_leaf && !nx_tensor_requires_grad(own))) continue;
+        if (s->any_input && !has_hooks(trace, note)) continue; /* nobody can tell that it is not there */
         lives = 3;
         int met = was_met(trace, note->leaf, &asked);
         if (met == 0 && PyDict_SetItem(trace->answers, asked, Py_None) < 0) met = -1;
@@ -361,12 +435,26 @@ static int ask_for_leaves(nxpy_trace *trace, search *s) {
     return lives;
 }
 
+/* Where it was told to keep its gradient; NULL: it was not. */
+static const nxpy_hooked *keeps_gradient(const nxpy_trace *trace, const nx_tensor *fake) {
+    for (int k = 0; k < trace->hooked.n; k++) {
+        const nxpy_hooked *hooked = &trace->hooked.at[k];
+        if (!hooked->functions && nxpy_tensor_get(trace->notes.at[hooked->note].object) == fake) return hooked;
+    }
+    return NULL;
+}
+
 int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake) {
     search s = {0};
     if (has_lost_history(trace, nx_tensor_whole(fake))) return 0;
-    if (!(trace->leaves.n || trace->uses_up) || !nx_tensor_requires_grad(fake)) return 1;
+    if (!(trace->leaves.n || trace->uses_up || trace->hooked.n) || !nx_tensor_requires_grad(fake)) return 1;
     nx_status status = search_from(trace, nx_tensor_whole(fake), &s);
-    int lives = status != NX_OK ? -1 : s.over ? 2 : s.any_input ? 1 : ask_for_leaves(trace, &s);
+    const nxpy_hooked *hook = s.over ? keeps_gradient(trace, fake) : s.hook;
+    if (status == NX_OK && hook) {
+        trace->unmakeable_at = hook->at;
+        trace->unmakeable = "a tensor whose history has hooks of the graph's own";
+    }
+    int lives = status != NX_OK ? -1 : hook ? 0 : s.over ? 2 : ask_for_leaves(trace, &s);
     search_end(&s);
     if (status != NX_OK) nxpy_raise(status);
     return lives;

@@ -212,6 +212,8 @@ typedef struct nxpy_opened { int slot; PyObject *number; } nxpy_opened;
 
 typedef struct nxpy_loop nxpy_loop;
 typedef struct nxpy_region nxpy_region; /* region.c */
+/* A tensor of the trace's own with hooks, or that keeps its gradient (functions NULL); at: the root's instruction there. */
+typedef struct nxpy_hooked { int note; PyObject *functions; int at; } nxpy_hooked; /* functions: a dict, lent by its note */
 typedef struct nxpy_part { nx_graph *graph; nx_tensor **reads; int n_reads; } nxpy_part; /* all owned */
 typedef struct nxpy_trace {
     nxpy_captured *owner;
@@ -224,6 +226,8 @@ typedef struct nxpy_trace {
     bool uses_up;               /* a backward that keeps no graph has run */
     int n_before;               /* notes there were when the last one began */
     NX_VEC(int) leaves;         /* notes of fakes that the trace made and that require gradients, without a history */
+    NX_VEC(nxpy_hooked) hooked;
+    int n_hooks;                /* that were registered in dicts of the trace's own */
     int n_leaves;               /* that there were, with those that are inputs */
     int grads_on_at;            /* the root's instruction that first recorded gradients in a graph that began without, -1 */
     int unasked_at;             /* where the root last changed who is asked for functions */
@@ -500,6 +504,9 @@ PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *
 /* 1; 2: without its history, which a backward has used up; 3: in the next try; 0: it is, or leads to, a leaf of the trace's own that
  * no run can make; -1 */
 int nxpy__may_live_on(nxpy_trace *trace, nx_tensor *fake);
+bool nxpy__may_hook(nxpy_trace *trace, PyObject *tensor); /* it is one of the trace, in its own graph */
+int nxpy__note_hooks(nxpy_trace *trace, PyObject *tensor, PyObject *functions); /* NULL: it keeps its gradient. 0 or -1 */
+int nxpy__hooks_finish(nxpy_trace *trace); /* those of inputs are registered by each run; 0 or -1 */
 PyObject *nxpy__leaf_new(PyObject *like); /* as a run makes it; NULL: an exception */
 int nxpy__made_finish(nxpy_trace *trace); /* into the segment; 0, or -1 with an exception */
 bool nxpy__inputs_may_live_on(nxpy_trace *trace); /* false, with what is unmakeable: one was given a history that the graph loses */

@@ -236,6 +236,20 @@ def about_retain(m, x):
     return y.grad
 
 
+def about_leaf_hooks(m, x):
+    got = []
+    d = torch.ones(4, requires_grad=True)
+    d.register_hook(lambda g: g * 2)
+    h = d.register_hook(lambda g: got.append(g.sum()))
+    y = m.a(x * d)
+    y.register_hook(lambda g: g.clamp(max=0.5))
+    y.sum().backward()
+    h.remove()
+    z = (d * 2).sum()
+    z.backward()
+    return d, d.grad, got, m.a.weight.grad
+
+
 def about_module_hook(m, x):
     seen = []
     h = m.a.register_forward_hook(lambda mod, i, o: seen.append(o.shape) or o * 2)

@@ -92,6 +92,9 @@ def backward(
         for leaf, gradient in zip(leaves, gradients):
             if gradient is not None:
                 _accumulate(leaf, gradient, bool(create_graph))
+                for hook in _C.hooks_after(leaf):
+                    if hook(leaf) is not None:
+                        raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def _accumulate(leaf, gradient, create_graph: bool) -> None:

@@ -19,8 +19,7 @@ class RemovableHandle:
     def __init__(self, hooks_dict, *, extra_dict=None) -> None:
         extra = extra_dict if isinstance(extra_dict, list) else [] if extra_dict is None else [extra_dict]
         self._point_to(hooks_dict, *extra)
-        self.id = RemovableHandle.next_id
-        RemovableHandle.next_id += 1
+        self.id = new_id(hooks_dict)
 
     def _point_to(self, hooks_dict, *extra) -> None:
         self.hooks_dict_ref = _reference(hooks_dict)
@@ -59,10 +58,13 @@ class RemovableHandle:
 
 def _reference(hooks):
     """A weak reference to the dict; a plain dict, which has none, is held."""
-    try:
-        return weakref.ref(hooks)
-    except TypeError:
-        return lambda: hooks
+    return (lambda: hooks) if type(hooks) is dict else weakref.ref(hooks)
+
+
+def new_id(hooks_dict) -> int:
+    """A key that the dict does not have."""
+    RemovableHandle.next_id += 1
+    return RemovableHandle.next_id - 1
 
 
 def unserializable_hook(f):

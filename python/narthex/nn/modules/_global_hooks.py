@@ -7,6 +7,7 @@ every class then has, and removing the last one takes it out.
 from collections import OrderedDict
 
 from ... import _C
+from ...utils.hooks import new_id
 
 # Kind -> its hooks by number; with_kwargs and always: the numbers that were registered so.
 HOOKS: dict = {kind: OrderedDict() for kind in ("forward_pre", "forward", "backward_pre", "backward",
@@ -72,11 +73,8 @@ def _quicken(cls) -> None:
 
 
 def _add(kind: str, hook, **how) -> GlobalHandle:
-    from .module import RemovableHandle
-
     _usual_call()
-    key = RemovableHandle._next
-    RemovableHandle._next += 1
+    key = new_id(HOOKS[kind])
     if how.get("with_kwargs"):
         with_kwargs[key] = True
     if how.get("always_call"):

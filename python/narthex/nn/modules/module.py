@@ -12,6 +12,7 @@ from functools import partial
 from ... import _C
 from ..._tensor import Tensor
 from ...autograd.grad_mode import no_grad
+from ...utils.hooks import new_id
 from ..parameter import Buffer, Parameter
 from . import _global_hooks
 from ._backward_hooks import watched_call
@@ -29,12 +30,9 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ("missing_keys", "unexpec
 class RemovableHandle:
     """What registering a hook returns: `remove()` takes the hook out again; also a context manager."""
 
-    _next = 0
-
     def __init__(self, module, hooks: dict) -> None:
         self.module, self.hooks = module, hooks
-        self.id = RemovableHandle._next
-        RemovableHandle._next += 1
+        self.id = new_id(hooks)
 
     def remove(self) -> None:
         """Takes the hook out; a second call does nothing."""
