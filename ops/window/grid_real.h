@@ -44,18 +44,28 @@ static inline real OF(bounded)(int padding, bool align, real x, real n, real *by
 
 static inline whole OF(tap)(whole at, whole n) { return at >= 0 && at < n ? at : -1; }
 
+/* What loops ask of `s` lies in variables: they store numbers that might be a part of it. */
 static void OF(find_cubic)(const nx__sampling *s, const real *place, const real *by, whole size, int64_t n, OF(taps) *t) {
     const real A = (real)-0.75;
+    const int padding = s->padding;
+    const bool align = s->align, bends = s->g != NULL;
     t->n = 4;
     for (int k = 0; k < 4; k++) {
+        const bool near = k == 1 || k == 2;
+        real low[TOGETHER], d[TOGETHER];
         for (int64_t q = 0; q < n; q++) {
-            real low = (real)OF(below)(place[q]), part = place[q] - low, unused = 1;
-            real d = k < 2 ? part - (real)(k - 1) : (real)(k - 1) - part, sign = k < 2 ? by[q] : -by[q];
-            bool near = k == 1 || k == 2;
-            t->weight[k][q] = near ? ((A + 2) * d - (A + 3)) * d * d + 1 : ((A * d - 5 * A) * d + 8 * A) * d - 4 * A;
-            t->slope[k][q] = (near ? (3 * (A + 2) * d - 2 * (A + 3)) * d : (3 * A * d - 10 * A) * d + 8 * A) * sign;
-            t->curve[k][q] = (near ? 6 * (A + 2) * d - 2 * (A + 3) : 6 * A * d - 10 * A) * by[q] * by[q];
-            t->at[k][q] = OF(tap)((whole)OF(bounded)(s->padding, s->align, low + (real)(k - 1), (real)size, &unused), size);
+            real part = place[q] - (low[q] = (real)OF(below)(place[q]));
+            d[q] = k < 2 ? part - (real)(k - 1) : (real)(k - 1) - part;
+            t->weight[k][q] = near ? ((A + 2) * d[q] - (A + 3)) * d[q] * d[q] + 1 : ((A * d[q] - 5 * A) * d[q] + 8 * A) * d[q] - 4 * A;
+        }
+        for (int64_t q = 0; q < n; q++) {
+            real unused = 1;
+            t->at[k][q] = OF(tap)((whole)OF(bounded)(padding, align, low[q] + (real)(k - 1), (real)size, &unused), size);
+        }
+        for (int64_t q = 0; bends && q < n; q++) {
+            real sign = k < 2 ? by[q] : -by[q];
+            t->slope[k][q] = (near ? (3 * (A + 2) * d[q] - 2 * (A + 3)) * d[q] : (3 * A * d[q] - 10 * A) * d[q] + 8 * A) * sign;
+            t->curve[k][q] = (near ? 6 * (A + 2) * d[q] - 2 * (A + 3) : 6 * A * d[q] - 10 * A) * by[q] * by[q];
         }
     }
 }
@@ -64,7 +74,7 @@ static void OF(find_cubic)(const nx__sampling *s, const real *place, const real 
 static void OF(find_taps)(const nx__sampling *s, const real *grid, int64_t step, whole size, int64_t n, OF(taps) *t) {
     real place[TOGETHER], by[TOGETHER];
     const int padding = s->padding;
-    const bool align = s->align, cubic = s->mode == NX__GRID_CUBIC;
+    const bool align = s->align, cubic = s->mode == NX__GRID_CUBIC, closest = s->mode == NX__GRID_CLOSEST;
     for (int64_t q = 0; q < n; q++) {
         real x = grid[q * step], m = (real)size;
         by[q] = (align ? m - 1 : m) / 2;
@@ -76,16 +86,17 @@ static void OF(find_taps)(const nx__sampling *s, const real *grid, int64_t step,
         return;
     }
     for (int64_t q = 0; q < n; q++) place[q] = OF(bounded)(padding, align, place[q], (real)size, &by[q]);
-    t->n = s->mode == NX__GRID_CLOSEST ? 1 : 2;
-    for (int64_t q = 0; q < n; q++) {
+    t->n = closest ? 1 : 2;
+    for (int64_t q = 0; closest && q < n; q++) { /* of two as near the even one */
         whole low = OF(below)(place[q]);
         real part = place[q] - (real)low;
-        if (s->mode == NX__GRID_CLOSEST) { /* of two as near the even one */
-            t->at[0][q] = OF(tap)(low + (part > (real)0.5 || (part == (real)0.5 && (low & 1))), size);
-            t->weight[0][q] = 1;
-            t->slope[0][q] = 0;
-            continue;
-        }
+        t->at[0][q] = OF(tap)(low + ((part > (real)0.5) | ((part == (real)0.5) & (low & 1))), size);
+        t->weight[0][q] = 1;
+        t->slope[0][q] = 0;
+    }
+    for (int64_t q = 0; !closest && q < n; q++) {
+        whole low = OF(below)(place[q]);
+        real part = place[q] - (real)low;
         t->at[0][q] = OF(tap)(low, size);
         t->at[1][q] = OF(tap)(low + 1, size);
         t->weight[0][q] = 1 - part;
@@ -135,17 +146,57 @@ static inline void OF(add_corner)(const real *from, const whole *at, bool inside
     }
 }
 
+/* Sixteen places of an image of two dimensions: what a row of them gives, times the row's weight. `rows`: where a row begins, -1 is
+ * outside. */
+static void OF(sample_cubic)(const OF(taps) *t, whole rows[4][TOGETHER], bool inside, const real *from, int64_t n, real *restrict to) {
+    const OF(taps) *x = &t[2];
+    real sum[TOGETHER] = {0};
+    for (int j = 0; j < 4; j++) {
+        const whole *row = rows[j];
+        const real *weight = t[1].weight[j];
+#define ROW(PART) sum[q] += (PART(0) + PART(1) + PART(2) + PART(3)) * weight[q]
+#define THERE(k) (x->weight[k][q] * from[row[q] + x->at[k][q]])
+#define PERHAPS(k) (x->weight[k][q] * ((row[q] | x->at[k][q]) < 0 ? 0 : from[(row[q] | x->at[k][q]) < 0 ? 0 : row[q] + x->at[k][q]]))
+        for (int64_t q = 0; inside && q < n; q++) ROW(THERE);
+        for (int64_t q = 0; !inside && q < n; q++) ROW(PERHAPS);
+#undef ROW
+#undef THERE
+#undef PERHAPS
+    }
+    memcpy(to, sum, sizeof *to * (size_t)n);
+}
+
+/* Whether all of them are inside; where the rows begin that the taps name. */
+static bool OF(find_rows)(const nx__sampling *s, const OF(taps) *t, int64_t n, whole rows[4][TOGETHER]) {
+    const whole width = (whole)s->in[2];
+    whole outside = 0;
+    for (int k = 0; k < 4; k++) {
+        for (int64_t q = 0; q < n; q++) {
+            whole y = t[1].at[k][q];
+            rows[k][q] = y < 0 ? -1 : y * width;
+            outside |= y | t[2].at[k][q];
+        }
+    }
+    return outside >= 0;
+}
+
 /* Nothing is stored between the loads of a place: a store that lies 4096 bytes from a load holds that up, and planes often do. */
 static void OF(sample)(const nx__sampling *s, int64_t image, int64_t place, int64_t n) {
     OF(taps) t[NX__SPACE];
     OF(corners) c;
+    whole rows[4][TOGETHER];
+    const bool cubic = s->mode == NX__GRID_CUBIC;
     OF(find_all)(s, image, place, n, t);
-    OF(join_taps)(s, t, n, &c);
+    if (cubic) c.inside = OF(find_rows)(s, t, n, rows);
+    else OF(join_taps)(s, t, n, &c);
     for (int64_t channel = image * s->channels; channel < (image + 1) * s->channels; channel++) {
         const real *from = (const real *)s->image + channel * s->volume;
         real *restrict to = (real *)s->out + channel * s->places + place, sum[TOGETHER] = {0};
-        if (s->mode == NX__GRID_CLOSEST) {
-            for (int64_t q = 0; q < n; q++) {
+        if (cubic) {
+            OF(sample_cubic)(t, rows, c.inside, from, n, to);
+        } else if (s->mode == NX__GRID_CLOSEST) {
+            for (int64_t q = 0; c.inside && q < n; q++) to[q] = from[c.at[0][q]];
+            for (int64_t q = 0; !c.inside && q < n; q++) {
                 real found = from[c.at[0][q] < 0 ? 0 : c.at[0][q]];
                 to[q] = c.at[0][q] < 0 ? 0 : found;
             }

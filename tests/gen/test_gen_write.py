@@ -25,7 +25,7 @@ def test_schemas_equal_pytorch(world):
 
     for form in world.all_forms():
         base, _, overload = form.name.partition(".")
-        if f"aten::{base}" in THEIRS:
+        if f"aten::{base}" in THEIRS or f"aten::{form.name}" in THEIRS:
             continue
         theirs = getattr(getattr(torch.ops.aten, base), overload or "default")._schema
         assert f"aten::{schema(form)}" == str(theirs), f"{form.sibling.at.path}:{form.sibling.at.line}"

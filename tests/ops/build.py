@@ -139,6 +139,8 @@ THEIRS = {
     "aten::_counts": lambda x, n: x.bincount(minlength=n) if x.numel() == 0 or x.max() < n else x.float().bincount(),
     "aten::_huber_terms": lambda x, target, delta: torch.ops.aten.huber_loss(x, target, 0, delta),
     "aten::_mse_terms": lambda x, target: torch.ops.aten.mse_loss(x, target, 0),
+    "aten::clamp.both": lambda x, low, high: torch.ops.aten.clamp.Tensor(x, low, high),
+    "aten::clamp_.both": lambda x, low, high: torch.ops.aten.clamp_.Tensor(x, low, high),
 }
 
 
