@@ -20,7 +20,7 @@ class Compilation:
     def __init__(self, name: str, file: str, line: int, reason) -> None:
         self.name, self.file, self.line, self.recompiled_for = name, file, line, reason
         self.graph = self.stopped = None
-        self.done, self.guards, self.times, self.compiled = False, 0, Counter(), []
+        self.done, self.guards, self.guards_ns, self.times, self.compiled = False, 0, 0, Counter(), []
 
     def measured(self) -> list:
         """What mode="max-autotune" measured: the steps that take longest."""
@@ -138,8 +138,10 @@ class Recorder:
         """What the piece depends on."""
         self.compilations[-1].guards = len(guards)
 
-    def on_run(self, name) -> None:
-        """A piece runs for the first time."""
+    def on_run(self, name, guards_ns) -> None:
+        """A piece runs for the first time; its guards took that long."""
+        if self.compilations:
+            self.compilations[-1].guards_ns = guards_ns
         self.began["first run"] = (perf_counter(), self.compilations[-1] if self.compilations else None)
 
     def on_ran(self, name) -> None:
@@ -254,7 +256,8 @@ class Report:
             f"  {graph.name} of {each.name} at {_short(each.file)}:{each.line}",
             f"    {_count(graph.calls.total(), 'node')} from {graph.where()}: {common}"
             + (f", and {more} other kinds" if more > 0 else ""),
-            f"    {_count(graph.inputs, 'input')}, {_count(each.guards, 'guard')}; {_spent(each.times)}",
+            f"    {_count(graph.inputs, 'input')}, {_count(each.guards, 'guard')} "
+            f"({each.guards_ns / 1e3:.2f} us a call); {_spent(each.times)}",
             *(f"    {line}" for line in each.measured()),
         ]
 

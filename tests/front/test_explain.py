@@ -1,5 +1,6 @@
 """`narthex explain`: what it tells of a program with a break and a new shape, and of the GPT."""
 
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -37,6 +38,7 @@ def test_break_and_recompilation(tmp_path):
     assert "4 graphs, 8 nodes, 2 graph breaks, 2 recompilations, 0 operators fell back" in out
     assert f'{program}:7: print("between")' in out and "to mend it: move the call out" in out
     assert "L['x'] size mismatch at dim 0: expected 3, got 5" in out
+    assert len(re.findall(r"1 input, \d+ guards \(\d+\.\d\d us a call\); capture", out)) == 4
     assert all(stage in out.splitlines()[-1] for stage in ("capture", "aot", "lower", "backend"))
 
 

@@ -23,21 +23,24 @@ NEEDS = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
 APART = Path(sys.prefix) / "apart"  # torchvision and what needs it: others must not see it beside this PyTorch
 
 
-def run(*command: str, apart: bool = False) -> str:
+def run(*command: str, folder: Path, apart: bool = False) -> str:
+    """What a program prints; it may leave its own files in the folder."""
     environment = {**os.environ, "PYTHONPATH": str(APART)} if apart else None
-    result = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=600, env=environment)
+    ran = [sys.executable, *command]
+    result = subprocess.run(ran, capture_output=True, text=True, timeout=600, env=environment, cwd=folder)
     assert result.returncode == 0, result.stderr[-3000:]
     return result.stdout
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
-def test_program(program: Path) -> None:
+def test_program(program: Path, tmp_path: Path) -> None:
     needs = [name for name in NEEDS.findall(program.read_text()) if not (HERE / f"{name}.py").exists()]
     apart = any((APART / name).is_dir() for name in needs)
     missing = [name for name in needs if importlib.util.find_spec(name) is None and not (APART / name).is_dir()]
     if missing:
         pytest.skip(f"{', '.join(missing)} is not installed: make test-packages installs it")
-    theirs, mine = (run(*way, str(program), apart=apart) for way in ([], ["-m", "narthex", "run"]))
+    ways: list[list[str]] = [[], ["-m", "narthex", "run"]]
+    theirs, mine = (run(*way, str(program), folder=tmp_path, apart=apart) for way in ways)
     assert theirs.strip() and NUMBER.sub("#", mine) == NUMBER.sub("#", theirs)
     numbers = [[float(x) for x in NUMBER.findall(text)] for text in (mine, theirs)]
     assert numbers[0] == pytest.approx(numbers[1], rel=2e-4, abs=2e-5)
