@@ -112,6 +112,7 @@ static PyObject *part_of(nxpy_trace *trace, PyObject *function, PyObject *given,
         *real = nxpy_symnumber_fix(use);
         return *real ? PyTuple_Pack(2, Py_TYPE(*real), *real) : NULL;
     }
+    if (nxpy_tensor_check(use)) return stop_asked(trace, function);
     if (nxpy__is_key(use) && is_compared_in_c(use)) {
         if (nxpy__use_as_key(trace, use) < 0) return NULL;
         *real = Py_NewRef(use);
@@ -212,6 +213,11 @@ PyObject *nxpy__from_numpy(nxpy_loop *loop, PyObject *function, PyObject **args,
     nxpy_trace *trace = loop->trace;
     PyObject *use = nxpy__use(trace, args[0]), *input;
     int before = use ? nxpy__array_input(trace, use, &input) : -1;
+    if (before > 0 && nxpy__shown(use)) { /* another tensor over the same memory */
+        PyObject *alias = PyObject_CallMethod(input, "detach", NULL);
+        if (!alias) nxpy__stop_error(trace);
+        return alias;
+    }
     if (before) return before < 0 ? NULL : Py_NewRef(input);
     if (!nxpy__is_a(use, NXPY_KIND_ARRAY)) {
         PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %s)", Py_TYPE(use)->tp_name);

@@ -621,11 +621,17 @@ static int of_array(nxpy_trace *trace, PyObject *array, PyObject *name, PyObject
 
 /* Constants, born containers and such: their types are CPython's own. */
 static int of_builtin(nxpy_trace *trace, PyObject *object, PyObject *name, bool method_too, PyObject **out) {
+    const nxpy_shown *shown = nxpy__shown(object);
     static const char *const of_iterators[] = {"gi_frame", "gi_code", NULL};
     static const char *const of_arrays[] = {"shape", "dtype", "ndim", "size", "itemsize", "nbytes", NULL};
     static const char *const of_functions[] = {"__name__", "__qualname__", "__doc__", "__module__", NULL};
     bool function = nxpy_function_check(object) || PyCFunction_Check(object) || nxpy__is_a(object, NXPY_KIND_CALLABLE) ||
                     nxpy__is_a(object, NXPY_KIND_DESCRIPTOR);
+    if (shown && (!is_one_of(name, of_arrays) || PyUnicode_CompareWithASCIIString(name, "ndim") == 0)) {
+        bool ndim = PyUnicode_CompareWithASCIIString(name, "ndim") == 0;
+        return ndim ? give_new(trace, PyObject_GetAttr(shown->tensor, name), out) : stop_attribute(trace, object, name);
+    }
+    if (shown) return of_array(trace, shown->like, name, shown->tensor, out);
     PyObject *found = nxpy_type_lookup(Py_TYPE(object), name);
     bool data = found && (Py_TYPE(found) == &PyGetSetDescr_Type || Py_TYPE(found) == &PyMemberDescr_Type);
     if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return give_fixed(trace, (PyObject *)Py_TYPE(object), out);

@@ -168,6 +168,7 @@ static int walks_in_python(nxpy_trace *trace, PyObject *o) {
  * consumed. 1, 0, -1: stopped. */
 static int may_read(nxpy_trace *trace, PyObject *o) {
     if (nxpy_constant_check(o) || nxpy_tensor_check(o)) return 1;
+    if (nxpy__shown(o)) return 0; /* its elements are a tensor's */
     if (PyMethod_Check(o)) { /* the callee would call it */
         PyObject *function = PyMethod_GET_FUNCTION(o);
         bool born_too = nxpy__is_born(trace, PyMethod_GET_SELF(o)) && (nx_map_get(&calls, function) || nx_map_get(&specials, function));

@@ -120,7 +120,8 @@ static const char *const operator_names[] = {
 int op_binary_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *x = USE(2), *y = x ? USE(1) : NULL;
-    if (y && nxpy_tensor_check(x) && nxpy__array_input(trace, y, &y) < 0) return -1;
+    bool refuses = y && nxpy__shown(y) && nxpy_tensor_check(x) && nx_tensor_requires_grad(nxpy_tensor_get(x)); /* as eager mode does */
+    if (y && !refuses && nxpy_tensor_check(x) && nxpy__array_input(trace, y, &y) < 0) return -1;
     bool array = y && (nxpy__is_a(x, NXPY_KIND_ARRAY) || nxpy__is_a(y, NXPY_KIND_ARRAY)) && arg < NXPY_BINARY_INPLACE_ADD;
     if (array && !nxpy_tensor_check(x) && !nxpy_tensor_check(y)) {
         return nxpy__finish(loop, 2, nxpy__array_operator(loop, methods[arg][0], x, y));
@@ -370,6 +371,19 @@ static int subscript_of_class(nxpy_loop *loop, PyObject *class, PyObject *key) {
     return result ? nxpy__finish(loop, 2, result) : nxpy__stop_error(trace);
 }
 
+/* A part of an array over a tensor, in the same memory: with ints and slices, and not down to a number. */
+static int part_of_shown(nxpy_loop *loop, const nxpy_shown *shown, PyObject *key) {
+    nxpy_trace *trace = loop->trace;
+    bool plain = nxpy_constant_check(key);
+    for (Py_ssize_t k = 0; plain && PyTuple_Check(key) && k < PyTuple_GET_SIZE(key); k++) plain = !PyBool_Check(PyTuple_GET_ITEM(key, k));
+    PyObject *part = plain && !PyBool_Check(key) ? PyObject_GetItem(shown->tensor, key) : NULL;
+    bool view = part && nxpy_tensor_get(part)->a.ndim > 0;
+    PyObject *made = view && nxpy__admit(trace, part) == 0 ? nxpy__shown_new(part, shown->like, shown->make) : NULL;
+    if (!plain || (part && !view)) nxpy__stop(trace, NXPY_BREAK_OPERATOR, "numpy.ndarray[...]");
+    Py_XDECREF(part);
+    return nxpy__finish(loop, 2, made);
+}
+
 int op_binary_subscr(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *of = USE(2), *key = !of ? NULL : nxpy__is_fake(trace, of) ? USE(1) : use_key(loop, 1), *value;
@@ -377,6 +391,7 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
     of = nxpy__behind(trace, of);
     bool plain_key = nxpy_constant_check(key) || PySlice_Check(key);
     if ((nxpy_constant_check(of) || PyRange_Check(of)) && plain_key) return nxpy__finish(loop, 2, PyObject_GetItem(of, key));
+    if (nxpy__shown(of)) return part_of_shown(loop, nxpy__shown(of), key);
     bool array = nxpy__is_a(of, NXPY_KIND_ARRAY);
     bool known = array && nxpy__is_born(trace, of) && nxpy_constant_check(key);
     if (array && !known) return nxpy__stop(trace, NXPY_BREAK_OPERATOR, "numpy.ndarray[...]");
@@ -421,6 +436,8 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
 
 static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *value) {
     nxpy_trace *trace = loop->trace;
+    bool number = value && (PyLong_CheckExact(value) || PyFloat_CheckExact(value)); /* into the memory that it shows */
+    if (nxpy__shown(of) && number && nxpy_constant_check(key)) of = nxpy__shown(of)->tensor;
     if (nxpy__is_fake(trace, of)) {
         static const char *const names[] = {"__setitem__"};
         PyObject *index = note_operators(trace, of, names, 1) < 0 ? NULL : nxpy__index(trace, key);

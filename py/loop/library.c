@@ -303,9 +303,42 @@ static PyObject *new_id(nxpy_loop *loop, PyObject *function, PyObject **args, Py
     return made;
 }
 
+/* ---- narthex._from_numpy.array_over ----------------------------------------------------------------------------------------- */
+/* What the function makes of an empty tensor, called outside of the trace. */
+static PyObject *array_like(const nx_tensor *of, PyObject *function) {
+    nx_tensor *empty = NULL;
+    nx_tracer *tracer = nx_thread_get()->tracer;
+    PyObject *error[3];
+    nxpy_aside aside = nxpy__aside_begin();
+    nx_thread_get()->tracer = NULL;
+    nx_status status = nx_tensor_new((nx_dtype)of->a.dtype, 1, (int64_t[]){0}, NX_CPU, &empty);
+    PyObject *object = status == NX_OK ? nxpy_tensor_take(empty) : nxpy_raise(status);
+    PyObject *like = object ? PyObject_CallOneArg(function, object) : NULL;
+    Py_XDECREF(object);
+    PyErr_Fetch(&error[0], &error[1], &error[2]);
+    nx_thread_get()->tracer = tracer;
+    nxpy__aside_end(aside);
+    PyErr_Restore(error[0], error[1], error[2]);
+    return like;
+}
+
+/* An array over a tensor of the trace's: one over an empty tensor tells what it is like, and what it refuses. */
+static PyObject *array_over(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *name = nxpy__name("numpy"), *tensor = nxpy__use(trace, args[0]), *made = NULL;
+    bool known = tensor && nxpy_tensor_check(tensor) && nxpy__is_fake(trace, tensor) && !trace->region;
+    if (!known || !name || !nxpy__loaded(trace, name)) return trace->stop ? NULL : nxpy__stopped(loop, function);
+    PyObject *like = array_like(nxpy_tensor_get(tensor), function);
+    if (like) made = nxpy__shown_new(tensor, like, function);
+    Py_XDECREF(like);
+    if (!made) nxpy__stop_error(trace);
+    return made;
+}
+
 nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObject *kw_names) {
     static const struct { const char *module, *name; nxpy_special_fn *special; } known[] = {
         {"narthex.utils.hooks", "new_id", new_id}, {"copy", "deepcopy", deepcopy}, {"inspect", "signature", signature},
+        {"narthex._from_numpy", "array_over", array_over},
         {"narthex._from_numpy", "from_numpy", nxpy__from_numpy}, {"dataclasses", "_process_class", nxpy__special_dataclass}};
     const PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
     if (kw_names) return NULL;

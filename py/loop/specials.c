@@ -255,7 +255,7 @@ PyObject *nxpy__special_locals(ARGS) {
 PyObject *nxpy__special_type(ARGS) {
     if (n - (kw_names ? PyTuple_GET_SIZE(kw_names) : 0) == 3) return nxpy__make_class(loop, function, args, n, kw_names);
     USE_ALL(1, 1);
-    PyTypeObject *type = nxpy_class_of(args[0]);
+    PyTypeObject *type = nxpy__shown(args[0]) ? Py_TYPE(nxpy__shown(args[0])->like) : nxpy_class_of(args[0]);
     const nxpy_note *note = nxpy__note_find(loop->trace, args[0]);
     if (note && note->kind == NXPY_NOTE_SOURCE && !nxpy_constant_check(args[0]) &&
         nxpy__check(loop->trace, NXPY_ROW_TYPE, note->slot, (PyObject *)type, 0) < 0) return NULL;
@@ -349,6 +349,7 @@ int nxpy__answer(nxpy_trace *trace) {
 
 /* The class that an instance says it has; NULL: code of the user's says it. */
 static PyObject *class_of(PyObject *object) {
+    if (nxpy__shown(object)) return (PyObject *)Py_TYPE(nxpy__shown(object)->like);
     if (nxpy_symnumber_check(object)) return (PyObject *)nxpy_class_of(object);
     PyObject *name = nxpy__name("__class__"), *type = NULL;
     if (name && nxpy_type_lookup(Py_TYPE(object), name) == nxpy_type_lookup(&PyBaseObject_Type, name)) type = (PyObject *)Py_TYPE(object);
@@ -378,6 +379,7 @@ PyObject *nxpy__special_isinstance(ARGS) {
     if (abstract < 0) return NULL;
     PyObject *of = !abstract ? NULL : subclass ? args[0] : class_of(args[0]);
     if (abstract) return of ? abc_answer(loop, function, args[1], of) : nxpy__stopped(loop, function);
+    if (nxpy__shown(args[0])) Py_SETREF(args[0], Py_NewRef(nxpy__shown(args[0])->like));
     PyObject *result = PyObject_Vectorcall(function, args, (size_t)n, NULL);
     if (!result) nxpy__stop_error(trace);
     return result;

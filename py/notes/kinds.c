@@ -79,8 +79,27 @@ static int find_types(void) {
 /* What id() gives for an object of the trace: it is another number when the object is made. */
 PyTypeObject nxpy__id_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "int", .tp_base = &PyLong_Type, .tp_flags = Py_TPFLAGS_DEFAULT};
 
+static void free_shown(PyObject *object) {
+    nxpy_shown *shown = (nxpy_shown *)object;
+    Py_XDECREF(shown->tensor);
+    Py_XDECREF(shown->like);
+    Py_XDECREF(shown->make);
+    PyObject_Free(object);
+}
+PyTypeObject nxpy__shown_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "numpy.ndarray", .tp_basicsize = sizeof(nxpy_shown),
+                                 .tp_dealloc = free_shown, .tp_flags = Py_TPFLAGS_DEFAULT};
+
+PyObject *nxpy__shown_new(PyObject *tensor, PyObject *like, PyObject *make) {
+    nxpy_shown *shown = PyObject_New(nxpy_shown, &nxpy__shown_type);
+    if (!shown) return NULL;
+    shown->tensor = Py_NewRef(tensor);
+    shown->like = Py_NewRef(like);
+    shown->make = Py_NewRef(make);
+    return (PyObject *)shown;
+}
+
 int nxpy__kinds_init(void) {
-    int done = find_types() < 0 ? -1 : PyType_Ready(&nxpy__id_type);
+    int done = find_types() < 0 || PyType_Ready(&nxpy__id_type) < 0 ? -1 : PyType_Ready(&nxpy__shown_type);
 #define NXPY_KIND_ROW(...)
 #define NXPY_TYPE_ROW(code, type) if (done == 0) done = add_type(NXPY_KIND_##code, (PyObject *)&type);
 #define NXPY_NAMED_ROW(code, module, expression) if (done == 0) done = add_named(NXPY_KIND_##code, module, expression);

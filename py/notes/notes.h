@@ -405,7 +405,12 @@ PyObject *nxpy__frozen_names(PyObject *object);
 int nxpy__note_member(nxpy_trace *trace, PyObject *object, int slot, const char *text, bool very, PyObject **out);
 int nxpy__note_partial(nxpy_trace *trace, PyObject *partial); /* one that existed before, its parts; 0 or -1 */
 extern PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__enum_type, *nxpy__tuple_getter_type, *nxpy__local_type;
-extern PyTypeObject nxpy__id_type;
+/* Stands for an array over the memory of a tensor that the trace has; like: one of its dtype, whose elements nobody reads; make: makes
+ * an array of a tensor. All owned. */
+typedef struct nxpy_shown { PyObject_HEAD PyObject *tensor, *like, *make; } nxpy_shown;
+extern PyTypeObject nxpy__id_type, nxpy__shown_type;
+PyObject *nxpy__shown_new(PyObject *tensor, PyObject *like, PyObject *make);
+static inline nxpy_shown *nxpy__shown(PyObject *o) { return Py_IS_TYPE(o, &nxpy__shown_type) ? (nxpy_shown *)o : NULL; }
 int nxpy__kinds_init(void);
 
 /* ---- recipe.c ----------------------------------------------------------------------------------- */
@@ -438,7 +443,8 @@ int nxpy__write_cell(nxpy_trace *trace, PyObject *cell, PyObject *value);
 int nxpy__number_input(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject **out);
 /* The input whose fake has this storage, lent until a note is added; NULL: the trace made it. */
 const nxpy_note *nxpy__input_of(const nxpy_trace *trace, const nx_storage *storage);
-/* What stands for the tensor over an array of numpy's that existed before: an input, lent. 1: *out; 0: it is no such array; -1. */
+/* What stands for the tensor over an array of numpy's that existed before (an input) or over a tensor, lent. 1: *out; 0: it is no such
+ * array; -1. */
 int nxpy__array_input(nxpy_trace *trace, PyObject *array, PyObject **out);
 /* Whether a constant of a dict, under another key than `but`, was another one in an earlier trace. */
 int nxpy__settings_vary(nxpy_trace *trace, PyObject *dict, PyObject *but);

@@ -328,6 +328,12 @@ static int add_array(ADD_ARGS) {
     return done;
 }
 
+/* Over the memory of the tensor that is made, too. */
+static int add_shown(ADD_ARGS) {
+    int done = add_value(trace, recipe, results, nxpy__shown(value)->tensor, depth + 1);
+    return done == 1 ? add_step(recipe, NXPY_MAKE_CALL, 1, nxpy__shown(value)->make) : done;
+}
+
 /* defaultdict(factory, pairs). */
 static int add_defaults(ADD_ARGS) {
     PyObject *factory = PyObject_GetAttrString(value, "default_factory");

@@ -127,10 +127,13 @@ def array_in_graph(data, *, dtype=None, device=None, pin_memory=False) -> Tensor
 
 def as_tensor(data, dtype=None, device=None) -> Tensor:
     """`data` as a tensor: itself, or over the memory of an array, where dtype and device allow it; else a copy."""
-    if type(data).__module__ == "numpy" and hasattr(data, "__array__"):
+    if type(data).__module__ == "numpy":
         import numpy
 
-        data = from_numpy(data if isinstance(data, numpy.ndarray) else numpy.asarray(data))
+        if isinstance(data, numpy.ndarray):
+            data = from_numpy(data)
+        elif hasattr(data, "__array__"):
+            data = from_numpy(numpy.asarray(data))
     if isinstance(data, _C.TensorBase):
         return data.to(device=device, dtype=dtype)
     return _C.tensor(data, dtype=dtype, device=device)

@@ -98,7 +98,7 @@ def about_stored_leaf(m, x):
     return result
 
 
-def about_resize(m, x):
+def about_resize_more(m, x):
     y = x.detach().clone()
     y.resize_(2)
     z = y * 2
@@ -117,6 +117,15 @@ def about_data(m, x):
     z.data = d.detach()
     z.add_(1)
     return d, z
+
+
+def about_array_over(m, x):
+    y = x.detach().float() * 2
+    a = y.numpy()
+    y.add_(1)
+    z = x.detach() + torch.from_numpy(a)
+    a[0] = 4
+    return y, z, a.shape, a.tolist()
 
 
 def about_freeze(m, x):

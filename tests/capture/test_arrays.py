@@ -1,4 +1,5 @@
-"""Arrays of numpy that existed before: in a graph each is the tensor over its memory, an input."""
+"""Arrays of numpy: one that existed before is in a graph the tensor over its memory, an input; one over a tensor of the
+graph is that tensor, and outside of it an array over the same memory."""
 
 import narthex as torch
 import numpy as np
@@ -165,3 +166,125 @@ def test_where_an_input_begins():
     whole = torch.arange(10.0)
     for begin in (0, 2, 5, 2):
         assert torch.equal(compiled(whole[begin : begin + 4]), whole[begin : begin + 4] + 2 * begin + 2)
+
+
+# ---- over a tensor of the graph -------------------------------------------------------------------------------------
+def shown_and_its_tensor(x):
+    y = x * 2
+    a = y.numpy()
+    y.add_(1)
+    return a, y, a
+
+
+def shown_input(x):
+    return x.numpy(), x + 1
+
+
+def shown_parts(x):
+    a = (x * 2).numpy()
+    return a[0], a[:, 1:], x + a, x - a[0], x * torch.as_tensor(a), x + torch.tensor(a, dtype=torch.float64)
+
+
+def shown_facts(x):
+    a = (x * 2).numpy()
+    kinds = type(a) is np.ndarray, isinstance(a, np.ndarray), a.dtype == np.float32
+    return x + a.ndim, a.shape, a.size + a.itemsize + a.nbytes, kinds
+
+
+def shown_written(x):
+    y = x * 2
+    a = y.numpy()
+    a[0, 1] = 5
+    a[1] = 7.0
+    torch.from_numpy(a).mul_(2)
+    return y
+
+
+def shown_input_written(x):
+    x.numpy()[0] = 3
+    return x + 1
+
+
+def shown_kept(x):
+    KEPT["last"] = (x * 2).numpy()
+    return x + KEPT["last"].shape[0]
+
+
+def shown_refused(x):
+    try:
+        (x * torch.ones(3, requires_grad=True)).numpy()
+    except RuntimeError as error:
+        return x, str(error)
+
+
+def shown_of_no_dtype(x):
+    try:
+        x.bfloat16().numpy()
+    except TypeError as error:
+        return x, str(error)
+
+
+KEPT = {}
+SHOWN = [value for name, value in list(globals().items()) if name.startswith("shown_")]
+SHOWN_PARTS = [
+    lambda x: torch.from_numpy(np.exp(x.numpy())),
+    lambda x: torch.from_numpy(x.numpy() * 2 + 1),
+    lambda x: (x * 2).numpy().copy(),
+    lambda x: np.asarray(x) + 1,
+    lambda x: np.sum((x * 2).numpy()),
+    lambda x: float(x.numpy()[0, 1]) * x,
+    lambda x: [row * 2 for row in x.numpy()],
+    lambda x: (x * 2).numpy().tolist(),
+    lambda x: list((x * 2).numpy()),
+    lambda x: (x.numpy() == x.numpy()).all(),
+    lambda x: len((x * 2).numpy()) * x,
+    lambda x: max((x * 2).numpy().ravel()),
+    lambda x: (x * 2).numpy().T,
+    lambda x: torch.add(x, torch.from_numpy(np.stack([x.numpy(), x.numpy()]))),
+    lambda x: x if (x * 2).numpy().any() else -x,
+    lambda x: np.float32(2) * (x * 2).numpy(),
+]
+
+
+def parts_of(result):
+    if isinstance(result, tuple | list):
+        return [part for item in result for part in parts_of(item)]
+    if isinstance(result, torch.Tensor):
+        return [result.detach().clone()]
+    return [result.copy() if isinstance(result, np.ndarray) else result]
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+@pytest.mark.parametrize("f", SHOWN + SHOWN_PARTS)
+@pytest.mark.filterwarnings("ignore")
+def test_arrays_over_tensors(f, mode):
+    compiled = torch.compile(f, fullgraph=f in SHOWN, mode=mode)
+    for k in range(3):
+        inputs = [torch.arange(6.0).view(2, 3) + k for _ in range(2)]
+        results = [f(inputs[0]), compiled(inputs[1])]
+        expected, found = parts_of(results[0]), parts_of(results[1])
+        assert torch.equal(*inputs)
+        for a, b in zip(expected, found, strict=True):
+            assert type(a) is type(b)
+            assert np.array_equal(a, b) and a.dtype == b.dtype if hasattr(a, "dtype") else a == b
+
+
+def test_memory_is_shared():
+    compiled = torch.compile(shown_and_its_tensor, fullgraph=True)
+    for _ in range(2):
+        a, y, again = compiled(torch.ones(2, 3))
+        assert a is again and type(a) is np.ndarray and a.flags.writeable
+        a[0, 0] = 9
+        assert y[0, 0] == 9
+        y[1, 1] = -1
+        assert a[1, 1] == -1
+    compiled = torch.compile(shown_input, fullgraph=True)
+    x = torch.ones(2, 3)
+    compiled(x)[0][0, 0] = 4
+    assert x[0, 0] == 4
+
+
+@pytest.mark.parametrize("f", SHOWN_PARTS)
+def test_what_numpy_computes_of_them_ends_the_graph(f):
+    with pytest.raises(_C.Unsupported):
+        torch.compile(f, fullgraph=True)(torch.ones(2, 3))

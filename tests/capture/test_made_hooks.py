@@ -1,5 +1,5 @@
-"""Hooks that a compiled function registers, beside eager mode: a backward inside of the graph follows them, and each run
-registers those of leaves and arguments that live on."""
+"""Hooks that a compiled function registers, beside eager mode: a backward inside of the graph follows them, and each
+run registers those of leaves and arguments that live on."""
 
 import narthex as torch
 import pytest

@@ -18,7 +18,6 @@ ENDS = {
     "torch.Generator arg": NATURE + "makes a generator",
     "torch.manual_seed": NATURE + "seeds a generator",
     "x.data_ptr()": NATURE + "asks for an address",
-    "x.numpy()": THERE + "arrays that show a tensor",
     "dir(obj)": THERE + "all names of an object",
     "functools.singledispatch": THERE + "weak dictionaries",
 }
