@@ -18,6 +18,10 @@ OPTIMIZERS = {
     "adamax": (torch.optim.Adamax, {"lr": 0.01}),
     "nadam": (torch.optim.NAdam, {"lr": 0.01}),
     "rprop": (torch.optim.Rprop, {"lr": 0.01}),
+    "radam": (torch.optim.RAdam, {"lr": 0.01, "betas": (0.6, 0.7), "weight_decay": 0.01}),
+    "radam, decoupled": (torch.optim.RAdam, {"lr": 0.01, "weight_decay": 0.01, "decoupled_weight_decay": True}),
+    "asgd": (torch.optim.ASGD, {"lr": 0.1, "t0": 2, "weight_decay": 0.01}),
+    "adafactor": (torch.optim.Adafactor, {"lr": 0.05, "weight_decay": 0.01}),
 }
 BATCHES = 6
 
@@ -399,12 +403,16 @@ def test_a_defaultdict_by_key():
 
 def test_what_reads_its_numbers_breaks():
     w = torch.ones(3, requires_grad=True)
-    optimizer = torch.optim.RAdam([w], lr=0.1)
+    optimizer = torch.optim.LBFGS([w], lr=0.1, max_iter=3)
 
     def step(x):
-        optimizer.zero_grad()
-        (w * x).sum().backward()
-        optimizer.step()
+        def closure():
+            optimizer.zero_grad()
+            loss = (w * x).pow(2).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
 
     with pytest.raises(torch._dynamo.exc.Unsupported, match="run_hooked"):
         torch.compile(step, fullgraph=True)(torch.ones(3))

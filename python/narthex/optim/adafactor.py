@@ -2,6 +2,7 @@
 
 from .._type_info import finfo
 from .each import EachParameter, check_lr
+from .optimizer import add_into, at_least, at_most, of_type, rate, value_of
 
 
 class Adafactor(EachParameter):
@@ -27,6 +28,7 @@ class Adafactor(EachParameter):
         })  # fmt: skip
 
     takes_pairs = False
+    follows_in_graphs = True
 
     def _begin(self, parameter, group: dict, state: dict) -> None:
         if parameter.is_complex():
@@ -40,11 +42,12 @@ class Adafactor(EachParameter):
 
     def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
         least = finfo(parameter.dtype).eps if group["eps"][0] is None else group["eps"][0]
-        step, share = state["step"].item(), state["step"].item() ** group["beta2_decay"]
-        size = parameter.norm(2).item() / parameter.numel() ** 0.5
-        alpha = max(group["eps"][1], size) * min(group["lr"], 1 / step**0.5)
+        step, lr = value_of(state["step"]), rate(group)
+        share = of_type(step ** group["beta2_decay"], grad)
+        size = value_of(parameter.norm(2)) / parameter.numel() ** 0.5
+        alpha = at_least(size, group["eps"][1]) * at_most(1 / step**0.5, lr)
         if group["weight_decay"] != 0:
-            parameter.mul_(1 - group["lr"] * group["weight_decay"])
+            parameter.mul_(of_type(1 - lr * group["weight_decay"], parameter))
         if grad.dim() > 1:
             rows = grad.norm(dim=-1, keepdim=True).square_().div_(grad.size(-1))
             columns = grad.norm(dim=-2, keepdim=True).square_().div_(grad.size(-2))
@@ -53,5 +56,5 @@ class Adafactor(EachParameter):
         else:
             variance = state["variance"].lerp_(grad.square(), share).clone()
         update = variance.clamp_(min=least * least).rsqrt_().mul_(grad)
-        below = max(1.0, update.norm(2).item() / (update.numel() ** 0.5 * group["d"]))
-        parameter.add_(update, alpha=-alpha / below)
+        below = at_least(value_of(update.norm(2)) / (update.numel() ** 0.5 * group["d"]), 1.0)
+        add_into(parameter, update, -alpha / below)

@@ -2,7 +2,7 @@
 
 from .. import _C
 from .each import EachParameter, check_lr, decayed, zeros
-from .optimizer import check_range
+from .optimizer import add_into, at_least, check_range, chosen, of_type, put, rate, value_of
 
 
 class ASGD(EachParameter):
@@ -19,19 +19,18 @@ class ASGD(EachParameter):
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
         })  # fmt: skip
 
+    follows_in_graphs = True
+
     def _begin(self, parameter, group: dict, state: dict) -> None:
         state["eta"] = _C.tensor(float(group["lr"]), dtype=_C.float32)
         state["mu"] = _C.ones((), dtype=_C.float32)
         state["ax"] = zeros(parameter)
 
     def _step_one(self, parameter, grad, group: dict, state: dict) -> None:
-        grad, eta, mu, average = decayed(grad, parameter, group), state["eta"], state["mu"], state["ax"]
-        step, lr = state["step"].item(), float(group["lr"])
-        parameter.mul_(1 - group["lambd"] * eta.item())
-        parameter.add_(grad, alpha=-eta.item())
-        if mu.item() == 1:
-            average.copy_(parameter)
-        else:
-            average.add_(parameter.sub(average).mul_(mu))
-        eta.fill_(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
-        mu.fill_(1 / max(1, step - group["t0"]))
+        grad, mu, average = decayed(grad, parameter, group), state["mu"], state["ax"]
+        step, lr, eta = value_of(state["step"]), rate(group), value_of(state["eta"])
+        parameter.mul_(of_type(1 - group["lambd"] * eta, parameter))
+        add_into(parameter, grad, -eta)
+        average.copy_(chosen(value_of(mu) == 1, lambda: parameter, lambda: average + parameter.sub(average).mul_(mu)))
+        put(state["eta"], lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
+        put(mu, 1 / at_least(step - group["t0"], 1))

@@ -439,6 +439,28 @@ def rate(group: dict):
     return group["lr"]
 
 
+def at_least(number, least):
+    """The larger of a number, which in a graph is a tensor, and `least`."""
+    return number.clamp(min=least) if isinstance(number, _C.TensorBase) else max(number, least)
+
+
+def at_most(number, most):
+    """The smaller of both, in the same way."""
+    return number.clamp(max=most) if isinstance(number, _C.TensorBase) else min(number, most)
+
+
+def put(state, number) -> None:
+    """The number into a state's tensor."""
+    (state.copy_ if isinstance(number, _C.TensorBase) else state.fill_)(number)
+
+
+def chosen(condition, one, other):
+    """What the first of two functions gives where the condition holds, else the second; in a graph of both."""
+    if isinstance(condition, _C.TensorBase):
+        return _C.where(condition, one(), other())
+    return one() if condition else other()
+
+
 def kept(value, group: dict):
     """State for what follows in a step; where that is recorded a copy, since the next step writes into the state."""
     return value.clone() if group.get("differentiable") else value
