@@ -399,6 +399,8 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
     nxpy_special_fn *special = (nxpy_special_fn *)nx_map_get(&specials, function);
     if (special) return special(loop, function, args, n, kw_names);
     intptr_t does = (intptr_t)nx_map_get(&calls, function);
+    bool gives_on = function == (PyObject *)&PyMap_Type && n > 0 && (PyFunction_Check(args[0]) || PyMethod_Check(args[0]));
+    if (gives_on) does = HANDS_ON; /* to code that takes containers as they are */
     if (does) return call_known(loop, function, (int)does, args, n, kw_names);
     if (nxpy__asks_c(function, args, n)) return nxpy__call_asked(loop, function, args, n, kw_names);
     int python = PyType_Check(function) ? 0 : nxpy__python_special(trace, function, "__call__");

@@ -231,6 +231,32 @@ static PyObject *signature(nxpy_loop *loop, PyObject *function, PyObject **args,
     return parameters ? Py_NewRef(known) : NULL;
 }
 
+/* ---- functools.singledispatch ---------------------------------------------------------------------------------------------- */
+/* The function that is registered for a class: of the registry, which is guarded, or as the dispatcher finds it, which is asked when
+ * the trace is over. */
+static PyObject *dispatch(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    PyObject *names = PyCode_GetFreevars((PyCodeObject *)PyFunction_GET_CODE(function)), *closure = PyFunction_GET_CLOSURE(function);
+    PyObject *class = names ? nxpy__use(trace, args[0]) : NULL, *registry = NULL, *found = NULL;
+    for (Py_ssize_t k = 0; class && closure && k < PyTuple_GET_SIZE(names); k++) {
+        bool same = PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, k), "registry") == 0;
+        if (same) registry = PyCell_GET(PyTuple_GET_ITEM(closure, k));
+    }
+    Py_XDECREF(names);
+    bool known = registry && PyDict_CheckExact(registry) && PyType_Check(class) && nxpy__is_key(class) && !nxpy__is_born(trace, class);
+    if (!known || !nxpy_abc_count) return class ? nxpy__stopped(loop, function) : NULL;
+    if (nxpy__check(trace, NXPY_ROW_ABC, -1, NULL, (int64_t)*nxpy_abc_count) < 0) return NULL;
+    if (nxpy__fixed(trace, registry) < 0 || nxpy__note_elements(trace, registry) < 0) return NULL;
+    if (nxpy__dict_value(trace, registry, class, &found) < 0) return NULL;
+    PyObject *given = found ? NULL : PyTuple_Pack(1, class);
+    PyObject *question = given ? PyTuple_Pack(3, function, given, Py_None) : NULL;
+    if (question) found = nxpy__ask(trace, question, given);
+    Py_XDECREF(given);
+    Py_XDECREF(question);
+    if (!found) nxpy__stop_error(trace);
+    return Py_XNewRef(found);
+}
+
 /* ---- warnings.warn ---------------------------------------------------------------------------------------------------------- */
 /* Whether a filter makes an error of some warning: then it is the program's, at its line. */
 static bool may_raise(PyObject *module) {
@@ -246,11 +272,12 @@ static bool may_raise(PyObject *module) {
     return raises;
 }
 
-/* (message, category, file, line, module, registry), as warn() finds them `level` frames up; NULL: not in this trace, or an
- * exception. */
+/* What a call of warn() is for a run: (message, category, file, line, module, registry) of warn_explicit(), as warn() finds them
+ * `level` frames up; beyond the trace (message, category, level), which each run finds anew. NULL: an exception, or stopped. */
 static PyObject *explicit_of(nxpy_loop *loop, PyObject *message, PyObject *category, long level) {
     for (; loop && level > 1; level--) loop = loop->outer;
-    if (!loop || !PyDict_CheckExact(loop->view.globals)) return NULL;
+    if (!loop) return Py_BuildValue("(OOl)", message, category, level);
+    if (!PyDict_CheckExact(loop->view.globals)) return NULL;
     PyObject *globals = loop->view.globals, *name = PyDict_GetItemString(globals, "__name__");
     PyObject *key = nxpy__name("__warningregistry__"), *fresh = key ? PyDict_New() : NULL;
     PyObject *registry = fresh ? PyDict_SetDefault(globals, key, fresh) : NULL, *args = NULL;
@@ -283,7 +310,7 @@ PyObject *nxpy__special_warn(nxpy_loop *loop, PyObject *function, PyObject **arg
     known = known && given[0] && PyUnicode_CheckExact(given[0]) && PyType_Check(given[1]) && (!given[2] || PyLong_CheckExact(given[2]));
     known = known && PyType_IsSubtype((PyTypeObject *)given[1], (PyTypeObject *)PyExc_Warning);
     PyObject *all = known ? explicit_of(loop, given[0], given[1], given[2] ? PyLong_AsLong(given[2]) : 1) : NULL;
-    PyObject *warn = all ? PyObject_GetAttrString(module, "warn_explicit") : NULL;
+    PyObject *warn = !all ? NULL : PyObject_GetAttrString(module, PyTuple_GET_SIZE(all) == 3 ? "warn" : "warn_explicit");
     int done = warn ? nxpy__later(trace, warn, all) : -1;
     Py_XDECREF(all);
     Py_XDECREF(warn);
@@ -339,7 +366,8 @@ nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObjec
     static const struct { const char *module, *name; nxpy_special_fn *special; } known[] = {
         {"narthex.utils.hooks", "new_id", new_id}, {"copy", "deepcopy", deepcopy}, {"inspect", "signature", signature},
         {"narthex._from_numpy", "array_over", array_over},
-        {"narthex._from_numpy", "from_numpy", nxpy__from_numpy}, {"dataclasses", "_process_class", nxpy__special_dataclass}};
+        {"narthex._from_numpy", "from_numpy", nxpy__from_numpy}, {"functools", "singledispatch.<locals>.dispatch", dispatch},
+        {"dataclasses", "_process_class", nxpy__special_dataclass}};
     const PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
     if (kw_names) return NULL;
     for (int k = 0; k < NX_COUNT(known); k++) {

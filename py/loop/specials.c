@@ -226,6 +226,46 @@ PyObject *nxpy__special_vars(ARGS) {
     return value;
 }
 
+/* Which names a dict has stays as it is; of what the trace made nothing is guarded. 0 or -1. */
+static int note_names(nxpy_trace *trace, PyObject *dict) {
+    PyObject *keys = nxpy__is_born(trace, dict) ? NULL : PySequence_Tuple(dict);
+    int slot = keys && nxpy__fixed(trace, dict) == 0 ? nxpy__slot_of(trace, dict) : -1;
+    int done = nxpy__is_born(trace, dict) ? 0 : slot < 0 ? -1 : nxpy__check(trace, NXPY_ROW_KEYS, slot, keys, 0);
+    Py_XDECREF(keys);
+    return done < 0 ? nxpy__stop_error(trace) : 0;
+}
+
+static int note_names_of_class(nxpy_trace *trace, PyTypeObject *type) {
+    int done = 0;
+    for (Py_ssize_t k = 0; done == 0 && k < PyTuple_GET_SIZE(type->tp_mro); k++) {
+        PyTypeObject *at = (PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, k);
+        if (nxpy__has_written_fields(trace, (PyObject *)at)) return 1;
+        if (nxpy__may_change(at) && !nxpy__is_born(trace, (PyObject *)at)) done = note_names(trace, nxpy_type_dict(at));
+    }
+    return done;
+}
+
+/* dir(class) and dir(instance) by object's own method: the names of the classes, and what the instance itself holds. */
+PyObject *nxpy__special_dir(ARGS) {
+    USE_ALL(1, 1);
+    nxpy_trace *trace = loop->trace;
+    PyTypeObject *type = PyType_Check(args[0]) ? (PyTypeObject *)args[0] : Py_TYPE(args[0]);
+    PyObject *found = NULL, *name = nxpy__name("__dict__"), *dict = NULL;
+    bool class = PyType_Check(args[0]), known = name && (class ? Py_TYPE(args[0]) == &PyType_Type : nxpy__is_instance(args[0]));
+    if (known && !class) {
+        if (nxpy__type_value(trace, type, "__dir__", &found) < 0) return NULL;
+        known = found == nxpy_type_lookup(&PyBaseObject_Type, nxpy__name("__dir__")) && !nxpy_type_lookup(type, nxpy__name("__slots__"));
+    }
+    int done = known ? note_names_of_class(trace, type) : 1;
+    if (done == 0 && !class) done = nxpy__attribute(trace, args[0], name, false, &dict);
+    if (done == 0 && dict) done = note_names(trace, dict);
+    Py_XDECREF(dict);
+    if (done) return trace->stop || done < 0 ? NULL : nxpy__stopped(loop, function);
+    PyObject *names = PyObject_Vectorcall(function, args, 1, NULL);
+    if (!names) nxpy__stop_error(trace);
+    return names;
+}
+
 PyObject *nxpy__special_globals(ARGS) {
     USE_ALL(0, 0);
     PyObject *globals = loop->view.globals;

@@ -5,7 +5,6 @@ import functools
 import itertools
 import logging
 import random
-import warnings
 
 import narthex as torch
 import numpy
@@ -75,13 +74,6 @@ def draws(x):
     x = x + 1
     random.seed(3)
     return x + random.random()
-
-
-@breaks("FUNCTION", 'warnings.warn("careful"')
-def warns_where_it_was_called(x):
-    x = x + 1
-    warnings.warn("careful", stacklevel=20)
-    return x * 2
 
 
 @breaks("ITERATOR", "for part in parts:", lambda scale: (ramp(2, 2) * scale, iter([1, 2])))

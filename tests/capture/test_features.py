@@ -64,7 +64,6 @@ def test_stopped_at_every_instruction(function, make, graphs, stop_at):
                 assert outcome(capture, make, scale) == expected[scale - 1], f"stopped at {n}"
 
 
-@pytest.mark.filterwarnings("ignore:careful")
 @pytest.mark.parametrize("function, make, code, line", features.BREAKS, ids=BREAK_IDS)
 @THROUGH
 def test_break(function, make, code, line, through):

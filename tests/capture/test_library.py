@@ -234,6 +234,84 @@ def test_warnings_are_given_at_each_call_where_the_program_gives_them():
     assert seen[0] == seen[1] and len(seen[0]) == 4
 
 
+@pytest.mark.parametrize("level", [1, 2, 3, 4, 20])
+@pytest.mark.parametrize("ends", [False, True])
+def test_warnings_beyond_the_function_are_at_the_line_of_each_call(level, ends):
+    def inner(x):
+        warnings.warn("deep", stacklevel=level)
+        return x * 2
+
+    def function(x):
+        if ends:
+            torch._dynamo.graph_break()
+        return inner(x) + 1
+
+    def caller(each):
+        return each(ramp(2))
+
+    seen = []
+    for each in (function, torch.compile(function, fullgraph=not ends)):
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            caller(each), each(ramp(2))
+        seen.append([(w.filename, w.lineno) for w in given])
+    assert seen[0] == seen[1] and len(seen[0]) == 2
+
+
+def test_functions_by_class_follow_what_is_registered():
+    @functools.singledispatch
+    def factor(of):
+        return 2
+
+    factor.register(int)(lambda of: 3)
+
+    def function(x, of):
+        return x * factor(of)
+
+    class Listed(list):
+        pass
+
+    compiled, given = torch.compile(function, fullgraph=True), (5, "a", Listed(), True)
+    assert [compiled(ones(1), of).item() for of in given] == [3, 2, 2, 3]
+    factor.register(list)(lambda of: 7)
+    factor.register(int)(lambda of: 8)
+    factor.register(collections.abc.Hashable)(lambda of: 9)
+    assert [compiled(ones(1), of).item() for of in given] == [function(1, of) for of in given] == [8, 9, 7, 8]
+
+
+def test_all_names_of_an_object():
+    class Settings:
+        size = 1
+
+        def __init__(self):
+            self.own = 1
+
+    def function(x, settings):
+        return x + len([name for name in dir(settings) if name[0] != "_"]) + 10 * ("more" in dir(Settings))
+
+    compiled, settings = torch.compile(function, fullgraph=True), Settings()
+    assert compiled(ones(1), settings).item() == 3
+    settings.other = 2
+    assert compiled(ones(1), settings).item() == 4
+    Settings.more = 3
+    assert compiled(ones(1), settings).item() == 15
+
+
+def test_map_gives_its_function_the_very_containers():
+    def function(x):
+        parts = [{"a": x}, {"a": x + 1}]
+
+        def twice(part):
+            part["b"] = part["a"] * 2
+            return part
+
+        made = list(map(twice, parts))
+        return made[0] is parts[0], parts[1]["b"], list(map(torch.add, [x, x], [1, 2]))
+
+    found, expected = torch.compile(function, fullgraph=True)(ramp(2)), function(ramp(2))
+    assert found[0] is True and same(found[1], expected[1]) and same(found[2][1], expected[2][1])
+
+
 def test_a_warning_that_is_an_error_is_caught():
     def function(x):
         try:

@@ -18,8 +18,6 @@ ENDS = {
     "torch.Generator arg": NATURE + "makes a generator",
     "torch.manual_seed": NATURE + "seeds a generator",
     "x.data_ptr()": NATURE + "asks for an address",
-    "dir(obj)": THERE + "all names of an object",
-    "functools.singledispatch": THERE + "weak dictionaries",
 }
 NAMES = [row.split("|", 1)[0] for row in survey.ROWS]
 CHANGES = {"nn.Linear made inside", "torch.Generator arg", "random.random", "np.random", "time.time"}  # at each call
