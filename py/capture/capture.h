@@ -71,6 +71,7 @@ int nxpy__fit_find(nxpy_segment *segment, PyObject **values);
 /* Makes one, with the hook off. 1; 0: the segment does not hold for these shapes; -1 with an exception. */
 int nxpy__fit_make(nxpy_captured *owner, nxpy_segment *segment, PyObject **values);
 /* The only one of a segment in which nothing varies; `inputs` is the list of fakes. 0, or -1 with an exception. */
+int nxpy__shows_graph(const nxpy_captured *owner); /* the backend is the program's and gets the graph: 1, 0; -1: it does not say */
 int nxpy__fit_first(nxpy_captured *owner, nxpy_segment *segment, PyObject *inputs);
 void nxpy__fit_drop(nxpy_fit *fit);
 /* Computes the graph: results[n_results] are new references. 0, -1, NXPY_UNDONE. */

@@ -347,12 +347,17 @@ int nxpy__fit_first(nxpy_captured *owner, nxpy_segment *segment, PyObject *input
     return 0;
 }
 
-/* Fakes of the values, as the backend's examples. */
-static PyObject *fakes_of(const nxpy_segment *segment, PyObject **values) {
+/* The values as the backend's examples: themselves where it is the program's, else fakes. */
+static PyObject *examples_of(const nxpy_captured *owner, const nxpy_segment *segment, PyObject **values) {
     int n = segment->n_inputs;
     PyObject *list = PyList_New(n + segment->open.n);
+    bool real = nxpy__shows_graph(owner) == 1;
     for (int k = 0; list && k < n + segment->open.n; k++) {
         nx_tensor *fake;
+        if (real && k < n) {
+            PyList_SET_ITEM(list, k, Py_NewRef(values[segment->inputs[k]]));
+            continue;
+        }
         nx_status status = k < n ? nxpy__fake_new(nxpy_tensor_get(values[segment->inputs[k]]), &fake)
                                  : number_tensor(segment, k - n, NULL, true, &fake);
         PyObject *object = status == NX_OK ? nxpy_tensor_take(fake) : nxpy_raise(status);
@@ -363,7 +368,7 @@ static PyObject *fakes_of(const nxpy_segment *segment, PyObject **values) {
 }
 
 int nxpy__fit_make(nxpy_captured *owner, nxpy_segment *segment, PyObject **values) {
-    PyObject *inputs = fakes_of(segment, values);
+    PyObject *inputs = examples_of(owner, segment, values);
     nxpy_fit *fit = inputs ? fit_new(segment) : NULL;
     int done = -1;
     if (fit) {

@@ -42,16 +42,22 @@ static void restore_frame(nxpy_loop *loop, frame_copy *copy) {
 }
 
 /* ---- begin and end ------------------------------------------------------------------------------------------------------ */
+int nxpy__shows_graph(const nxpy_captured *owner) {
+    PyObject *shown = PyObject_GetAttrString(owner->backend, "shows_graph");
+    int answer = !shown ? -1 : shown == Py_True;
+    Py_XDECREF(shown);
+    nxpy_forget_error();
+    return answer;
+}
+
 static nx_status begin(nxpy_trace *trace) {
     nx_thread *thread = nx_thread_get();
     Py_CLEAR(trace->owner->calls);
     NX_TRY(nx_graph_new(&trace->graph));
     trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE, .unknown = nxpy__stop_unknown,
                                  .refuse = nxpy__stop_refused, .context = trace};
-    PyObject *shown = PyObject_GetAttrString(trace->owner->backend, "shows_graph"); /* any other callable may show it */
-    trace->spells = nxpy__log || !shown || shown == Py_True;
-    Py_XDECREF(shown);
-    nxpy_forget_error();
+    int shown = nxpy__shows_graph(trace->owner);
+    trace->spells = nxpy__log || shown; /* any other callable may show it */
     trace->grad_at_start = nx_grad_enabled();
     trace->grads_on_at = -1;
     trace->whole_at_start = nxpy__whole;
@@ -234,13 +240,15 @@ static bool graph_computes(const nx_graph *graph) {
     return false;
 }
 
-/* The list of fakes that the backend gets. */
+/* What the backend gets: the call's own tensors where it is the program's, which may look at the elements of weights; else fakes. */
 static PyObject *example_inputs(const nxpy_trace *trace) {
     PyObject *list = PyList_New(0);
+    bool real = nxpy__shows_graph(trace->owner) == 1;
     for (int k = 0; list && k < trace->segment->n_inputs; k++) {
         for (int j = 0; j < trace->inputs.n; j++) {
             const nxpy_note *note = &trace->notes.at[trace->inputs.at[j]];
-            if (note->slot == trace->segment->inputs[k] && PyList_Append(list, note->object) < 0) Py_CLEAR(list);
+            PyObject *given = real && note->real ? note->real : note->object;
+            if (note->slot == trace->segment->inputs[k] && PyList_Append(list, given) < 0) Py_CLEAR(list);
             if (!list || note->slot == trace->segment->inputs[k]) break;
         }
     }

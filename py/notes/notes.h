@@ -298,6 +298,7 @@ extern _Thread_local bool nxpy__whole; /* a graph break is an error on this thre
 /* ---- spelling.c: calls as the program spells them ------------------------------------------------- */
 /* Before a call: its number, 0 where it is a part of another or cannot be told. After it: gives the result (NULL: it raised). */
 int nxpy__spell_begin(nxpy_trace *trace, PyObject *callable, PyObject *const *args, Py_ssize_t n, PyObject *kw_names);
+void nxpy__spell_name(nxpy_trace *trace, PyObject *value, PyObject *name); /* the program gives a value of the graph a variable's name */
 int nxpy__spell_operator(nxpy_trace *trace, const char *name, PyObject *const *args, Py_ssize_t n);
 PyObject *nxpy__spell_end(nxpy_trace *trace, int number, PyObject *result);
 

@@ -4,6 +4,7 @@
  * row for each number, for who looks at the graph from Python (fx/_captured.py): the callable, arguments by place and by name, the
  * graph's values among these, the result, the graph's values in it. In both NotImplemented, which is no argument of anything, stands
  * for a value of the graph; a value is the name of its node and which of its results it is.
+ * A row of two is a variable that a value was given: its name, the value.
  * What must hold: rows are for show. The graph is what runs, and a call that cannot be told has no row. */
 #include "notes/notes.h"
 
@@ -82,6 +83,17 @@ int nxpy__spell_begin(nxpy_trace *trace, PyObject *callable, PyObject *const *ar
 forget:
     nxpy_forget_error();
     return 0;
+}
+
+void nxpy__spell_name(nxpy_trace *trace, PyObject *value, PyObject *name) {
+    if (!trace->spells || nx_thread_get()->source.spelling || trace->region || nx_thread_get()->n_levels || trace->stop) return;
+    if (!nxpy__is_fake(trace, value)) return;
+    if (!trace->spellings) trace->spellings = PyList_New(0);
+    PyObject *place = place_of(trace, value), *row = place ? PyTuple_Pack(2, name, place) : NULL;
+    if (row && trace->spellings) (void)PyList_Append(trace->spellings, row);
+    Py_XDECREF(place);
+    Py_XDECREF(row);
+    nxpy_forget_error(); /* it is for show */
 }
 
 int nxpy__spell_operator(nxpy_trace *trace, const char *name, PyObject *const *args, Py_ssize_t n) {

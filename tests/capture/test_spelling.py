@@ -100,3 +100,58 @@ def graph_of(m: Any, source: str) -> list:
 @pytest.mark.parametrize("source", SPELLED)
 def test_calls_are_spelled_as_pytorchs(source: str) -> None:
     assert graph_of(nt, source) == graph_of(pt, source)
+
+
+def attention(m: Any) -> Any:
+    class Block(m.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.qkv, self.out, self.norm = m.nn.Linear(4, 12), m.nn.Linear(4, 4), m.nn.LayerNorm(4)
+            self.mlp = m.nn.Sequential(m.nn.Linear(4, 8), m.nn.GELU(), m.nn.Linear(8, 4))
+
+        def attend(self, x: Any) -> Any:
+            q, k, v = self.qkv(x).chunk(3, dim=-1)
+            att = (q @ k.transpose(-2, -1)) / 2
+            att = att.softmax(-1)
+            return self.out(att @ v)
+
+        def forward(self, x: Any) -> Any:
+            x = x + self.attend(self.norm(x))
+            for _ in range(2):
+                x = x + self.mlp(x)
+            return x
+
+    return Block()
+
+
+def variables(m: Any, x: Any) -> Any:
+    view = x.view(-1)
+    sum = view.sum() * 2  # noqa: A001 - a name of Python's
+    first, second = x.split(2, 1)
+    first += 1
+    cell = first + second
+
+    def inner(t: Any) -> Any:
+        h = m.relu(t)
+        return h * cell
+
+    if (n := inner(x[:, :2])).shape[0] > 1:
+        x = n
+    return [a * 2 for a in x.unbind(0)], sum
+
+
+@pytest.mark.parametrize("make", [attention, lambda m: lambda x: variables(m, x)], ids=["attention", "variables"])
+def test_nodes_have_the_names_of_variables_as_pytorchs(make: Any) -> None:
+    names: dict = {nt: [], pt: []}
+    for m, seen in names.items():
+
+        def backend(gm: Any, inputs: list, seen: list = seen) -> Any:
+            seen += [(node.op, node.name) for node in gm.graph.nodes if node.op != "placeholder"]
+            return gm
+
+        m._dynamo.reset()
+        function, x = make(m), m.arange(16.0).view(4, 4)
+        results = m.compile(function, backend=backend)(x.clone()), function(x.clone())
+        for got, want in zip(*(v[0] if isinstance(v, tuple) else v for v in results)):
+            assert m.allclose(got, want)
+    assert names[nt] == names[pt]

@@ -196,3 +196,34 @@ def test_one_that_compiles_what_it_gets_with_another() -> None:
     )
     assert compiled(nt.zeros(2, 3)).tolist() == [1.0, 1.0, 1.0]
     assert counter.frame_count == 1 and counter.op_count == 3
+
+
+def test_one_that_reads_weights() -> None:
+    """Integers for weights, made of what the backend is given."""
+
+    def quantised(m: Any) -> Callable:
+        def backend(gm: Any, inputs: list) -> Any:
+            given = dict(zip((n for n in gm.graph.nodes if n.op == "placeholder"), inputs))
+            for node in [n for n in gm.graph.nodes if n.target is m.nn.functional.linear]:
+                weight = given[node.args[1]].detach()
+                scale = weight.abs().max().item() / 127
+                gm.register_buffer(f"q_{node.name}", (weight / scale).round().to(m.int8))
+                with gm.graph.inserting_before(node):
+                    whole = gm.graph.call_method("float", (gm.graph.get_attr(f"q_{node.name}"),))
+                    node.update_arg(1, gm.graph.call_function(operator.mul, (whole, scale)))
+            gm.recompile()
+            return gm
+
+        return backend
+
+    results = []
+    for m in (nt, pt):
+        m._dynamo.reset()
+        m.manual_seed(0)
+        model = m.nn.Sequential(m.nn.Linear(4, 8), m.nn.ReLU(), m.nn.Linear(8, 2))
+        compiled, x = m.compile(model, backend=quantised(m)), m.arange(8.0).view(2, 4)
+        with m.no_grad():
+            assert m.allclose(compiled(x), model(x), atol=0.2) and not m.equal(compiled(x), model(x))
+            results.append(compiled(x).tolist())
+    for ours, theirs in zip(*results):
+        assert ours == pytest.approx(theirs, rel=1e-4)

@@ -246,8 +246,7 @@ def test_a_captured_graph_as_it_is() -> None:
 
     def backend(gm: Any, inputs: Any) -> Any:
         seen.append((gm(x), nt.fx.Interpreter(gm).run(x)))
-        with pytest.raises(BufferError, match="a fake tensor has no memory"):
-            torch.from_dlpack(inputs[0])
+        assert nt.equal(inputs[0], x)  # the call's own
         gm.recompile()
         seen.append((gm(x), seen[0][0]))
         return gm

@@ -106,11 +106,13 @@ class Reader:
         self.behind = {node.name: node for node in source.nodes}
         self.kind = type(source.nodes[-1])
         calls = _calls_of(source) if as_spelled else []
+        rows = source.spellings if as_spelled else None
+        self.variables = [row for row in rows or () if row is not None and len(row) == 2]
         self.call_of = {part.name: call for call in calls for part in call.parts}
         self.made: dict = {}  # name -> node
         self.given: dict = {}  # (name, which result) -> node: of calls, and parts of several results
         self.parts: dict = {}  # (name, which result) -> (node, place): of calls that give several
-        self.last: dict = {}  # node -> the newest part of its results
+        self.parts_of: dict = {}  # node -> {which of its results: node}
         kept = {call.results[0][0] for call in calls if self._name_fits(call)}
         names = [name for name in self.behind if name not in self.call_of or name in kept]
         graph._names.used.update((name, None) for name in names)
@@ -128,6 +130,19 @@ class Reader:
                 self._put_node(node)
             elif node.name == call.parts[-1].name:
                 self._put_call(call)
+        self._name_variables()
+
+    def _name_variables(self) -> None:
+        """Nodes have the name of the first variable that the program gave what they compute."""
+        named = set()
+        for name, place in self.variables:
+            node = self.given.get(place) or (self.made.get(place[0]) if self._is_single(place[0]) else None)
+            if node is not None and node.op != "placeholder" and node not in named:
+                named.add(node)
+                node.name = name if node.name == name else self.graph._names.create_name(name)
+
+    def _is_single(self, name: str) -> bool:
+        return not isinstance(self.behind[name].value, tuple) if name in self.behind else False
 
     def _put(self, name: str, op: str, target, args: tuple, kwargs: dict) -> Node:
         new = Node(self.graph, name, op, target, args, kwargs)
@@ -187,9 +202,10 @@ class Reader:
         return found
 
     def _part(self, node: Node, which: int) -> Node:
-        """The node of one of several results."""
-        with self.graph.inserting_after(self.last.get(node, node)):
-            self.last[node] = new = self.graph.call_function(operator.getitem, (node, which))
+        """The node of one of several results, in their order behind the node."""
+        there = self.parts_of.setdefault(node, {})
+        with self.graph.inserting_after(there.get(max((k for k in there if k < which), default=None), node)):
+            there[which] = new = self.graph.call_function(operator.getitem, (node, which))
         of = node.meta.get("val")
         new.meta = dict(node.meta)
         self._tell(new, of[which] if isinstance(of, tuple) else None)

@@ -89,6 +89,13 @@ class _Patches:
         setattr(where, name, value)
 
 
+def _quicken(cls: type) -> None:
+    """Calls of modules go through C again, of classes that inherit them."""
+    _C.quicken_module(cls)
+    for each in type.__subclasses__(cls):
+        _quicken(each)
+
+
 @functools.cache
 def _front_functions() -> list:
     """[(module, name, function)] of the Python functions that PyTorch's protocol would see as one call."""
@@ -305,6 +312,7 @@ class Tracer(TracerBase):
             return self.call_module(module, lambda *a, **k: plain_call(module, *a, **k), args, kwargs)
 
         with _Patches() as patches:
+            patches.undo.append(functools.partial(_quicken, Module))
             patches.attribute(Module, "__getattr__", module_getattr)
             patches.attribute(Module, "__call__", module_call)
             for module, name, function in _front_functions():

@@ -223,6 +223,23 @@ class Node:
     def stack_trace(self, trace) -> None:
         self.meta["stack_trace"] = trace
 
+    def normalized_arguments(
+        self,
+        root,
+        arg_types: tuple | None = None,
+        kwarg_types: dict | None = None,
+        normalize_to_only_use_kwargs: bool = False,
+    ):
+        """(args, kwargs) of a call of a function of torch or of a layer in `root`, by its signature, with defaults; by
+        name alone with normalize_to_only_use_kwargs. None where that is not known. Types choose among operators of one
+        name."""
+        from .operator_schemas import normalize_function, normalize_module
+
+        only = normalize_to_only_use_kwargs
+        if self.op == "call_function":
+            return normalize_function(self.target, self.args, self.kwargs, arg_types, kwarg_types, only)
+        return normalize_module(root, self.target, self.args, self.kwargs, only) if self.op == "call_module" else None
+
     def is_impure(self, impure_random: bool = True) -> bool:
         """Whether it does more than give a result: inputs, outputs, writes, and what has_side_effect was told of."""
         if self.op in ("placeholder", "output"):
