@@ -418,7 +418,7 @@ def test_what_reads_its_numbers_breaks():
         torch.compile(step, fullgraph=True)(torch.ones(3))
     for _ in range(3):
         torch.compile(step)(torch.ones(3))
-    assert optimizer.state[w]["step"].item() == 3
+    assert optimizer.state[w]["func_evals"] >= 3
 
 
 def test_settings_that_change_end_the_graph():
