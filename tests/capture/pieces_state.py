@@ -798,4 +798,20 @@ def about_while_tensor(m, x):
     return y, n
 
 
+def about_module_class(m, x):
+    class Scaled(torch.nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.inner = torch.nn.Linear(width, 2, bias=False)
+            self.register_buffer("scale", torch.full((width,), 2.0))
+
+        def forward(self, x):
+            return self.inner(x * self.scale)
+
+    made = Scaled(x.shape[-1])
+    y = made(x)
+    y.sum().backward()
+    return y, made.inner.weight.grad, sorted(made.state_dict())
+
+
 PROGRAMS = [value for name, value in list(globals().items()) if name.startswith("about_")]
