@@ -171,6 +171,12 @@ static nx__pattern pattern_of(const builder *b, const array *a) {
     return flat ? NX__FLAT : scalar ? NX__SCALAR : NX__ROWS;
 }
 
+/* With other elements between those of a row: loops would take them one by one. */
+static bool lies_apart(const builder *b, const array *a) {
+    int64_t step = a->step[b->ndim - 1];
+    return step != 0 && step != (int64_t)nx_dtype_bytes(a->value.fake->a.dtype);
+}
+
 static bool lay_out(builder *b) {
     int order[NX_MAX_DIMS], n;
     int64_t size[NX_MAX_DIMS];
@@ -187,7 +193,7 @@ static bool lay_out(builder *b) {
         array *a = &b->arrays[i];
         a->pattern = a->node && a->node == b->fold ? NX__FLAT : pattern_of(b, a);
         if (a->node && a->pattern != NX__FLAT) return false;
-        a->load = a->pattern == NX__ROWS && !b->cut_rows;
+        a->load = a->pattern == NX__ROWS && (!b->cut_rows || lies_apart(b, a));
     }
     return true;
 }
