@@ -108,7 +108,7 @@ def check_gradient(world, entry):
         if entry.param(name) is None and not (name in without and name in results):
             at = rules[name]["at"] if name in rules else entry.one("nograd").at
             raise Problem(at, no_parameter(entry, name))
-    if dissolves(entry):
+    if dissolves(entry) and not row:
         return
     for param in float_inputs(entry):
         if param.name not in rules and param.name not in without:

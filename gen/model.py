@@ -177,7 +177,10 @@ def kind(entry):
 
 
 def dissolves(entry):
-    return kind(entry) == "as" and not any(entry.one(word) for word in ("grad", "nograd", "kernel"))
+    """Whether it is its parts to all but history, where a `grad` row makes one node of it; lists of views stay."""
+    if kind(entry) != "as" or entry.one("kernel"):
+        return False
+    return not gives_list(entry) or not (entry.one("grad") or entry.one("nograd"))
 
 
 def admitted(entry, letter="T"):

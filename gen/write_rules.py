@@ -5,7 +5,7 @@ import re
 
 from gen.bind import argument_value
 from gen.expr import Body, free_names, scope_of
-from gen.model import CLASSES, DTYPE_CODE, DTYPES, admits_complex, admitted, dissolves, gives_list, kind
+from gen.model import CLASSES, DTYPE_CODE, DTYPES, admits_complex, admitted, gives_list, kind
 from gen.syntax import Problem
 from gen.values import UNKNOWN, Value, as_int, bare, c_string
 from gen.write_loops import result_kind
@@ -463,7 +463,7 @@ def hand_on(body):
 def write_backward(world, sibling, source):
     """The formulas of a sibling. Returns {argument index: (inputs read, results read)}, or None."""
     entry, rules = sibling.entry, rules_of(sibling)
-    if not rules or dissolves(entry):
+    if not rules:
         return None
     body = Body(world, sibling.base + " backward", True)
     body.may_be_complex = admits_complex(entry)

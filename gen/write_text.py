@@ -19,7 +19,7 @@ def ops_txt(world):
 
 def gradient_lines(world, sibling):
     entry = sibling.entry
-    if dissolves(entry):
+    if dissolves(entry) and not entry.one("grad"):
         return ["through the operators that it is made of"]
     row, lines = entry.one("grad"), []
     saves = world.facts[sibling.name].get("derivative") or {}

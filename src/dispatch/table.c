@@ -58,7 +58,8 @@ static nx_status grow_slots(void) {
 
 static void fill_row(nx__op *op, int key) {
     if (op->explicit_rows >> key & 1) return;
-    bool composed = op->op.def->dissolves && key < NX_KEY_AT_CAPTURE;
+    bool is_node = key == NX_KEY_AT_AUTOGRAD && op->op.def->derivative;
+    bool composed = op->op.def->dissolves && key < NX_KEY_AT_CAPTURE && !is_node;
     bool masks = (op->op.def->flags & NX_OP_MASKS) && key <= NX_KEY_AT_LAST_DEVICE;
     op->op.table[key] = composed ? op->op.def->compose : masks ? nx__front_masks : fallbacks[key];
 }

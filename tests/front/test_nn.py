@@ -427,6 +427,31 @@ def test_batch_norm_refuses_what_it_cannot_normalise():
             module.nn.BatchNorm1d(3)(module.zeros(1, 3))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("affine", [True, False])
+def test_batch_norm_by_running_statistics_is_one_node(dtype, affine):
+    """Its gradients are those of the statistics as they were, though they have gone on since."""
+
+    def outcome(m):
+        norm = m.nn.BatchNorm1d(3, affine=affine).eval()
+        norm.running_mean.copy_(m.tensor([0.5, -1.0, 2.0]))
+        norm.running_var.copy_(m.tensor([1.0, 4.0, 0.25]))
+        x = (m.arange(24.0).reshape(2, 3, 4) / 8).to(getattr(m, dtype)).requires_grad_()
+        y = norm(x)
+        node = type(y.grad_fn).__name__
+        other = [type(f).__name__ for f, _ in y.grad_fn.next_functions if f is not None]
+        if m is nt:
+            norm.running_mean.add_(1.0)
+        (y.float() ** 2).sum().backward()
+        gradients = [x.grad] + [p.grad for p in norm.parameters()]
+        return node, other, [y.detach().float().tolist()] + [g.float().tolist() for g in gradients]
+
+    ours, theirs = outcome(nt), outcome(torch)
+    assert ours[:2] == theirs[:2] and ours[0] == "NativeBatchNormBackward0"
+    for a, b in zip(ours[2], theirs[2], strict=True):
+        assert torch.allclose(torch.tensor(a), torch.tensor(b), rtol=1e-2 if dtype == "bfloat16" else 1e-5, atol=1e-5)
+
+
 def test_clipping_is_captured():
     for m in (nt, torch):
         tensors = [m.full((2, 2), 4.0), m.full((3,), -2.0)]

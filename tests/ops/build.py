@@ -132,6 +132,17 @@ def grid_sampler_double_backward(grad_input: Any, grad_grid: Any, *rest: Any) ->
     return torch.autograd.grad(back(*given, *modes, [True, True]), given, (grad_input, grad_grid))
 
 
+def batch_norm_running(x: Any, weight: Any, bias: Any, root: Any, less: Any) -> Any:
+    """PyTorch's evaluation mode, by the running statistics that these are of."""
+    h = x * of_channels(root.detach(), x) - of_channels(less.detach(), x)
+    h = h if weight is None else h * of_channels(weight, x)
+    return (h if bias is None else h + of_channels(bias, x)).to(x.dtype)
+
+
+def of_channels(w: Any, x: Any) -> Any:
+    return w.reshape(-1, *[1] * (x.dim() - 2))
+
+
 # Operators that PyTorch has under no name.
 THEIRS = {
     "aten::_grid_sampler_double_backward": grid_sampler_double_backward,
@@ -139,6 +150,7 @@ THEIRS = {
     "aten::_counts": lambda x, n: x.bincount(minlength=n) if x.numel() == 0 or x.max() < n else x.float().bincount(),
     "aten::_huber_terms": lambda x, target, delta: torch.ops.aten.huber_loss(x, target, 0, delta),
     "aten::_mse_terms": lambda x, target: torch.ops.aten.mse_loss(x, target, 0),
+    "aten::native_batch_norm.running": batch_norm_running,
     "aten::clamp.both": lambda x, low, high: torch.ops.aten.clamp.Tensor(x, low, high),
     "aten::clamp_.both": lambda x, low, high: torch.ops.aten.clamp_.Tensor(x, low, high),
 }
