@@ -58,6 +58,7 @@ static nx_status begin(nxpy_trace *trace) {
                                  .refuse = nxpy__stop_refused, .context = trace};
     int shown = nxpy__shows_graph(trace->owner);
     trace->spells = nxpy__log || shown; /* any other callable may show it */
+    trace->tells_modules = shown == 1;
     trace->grad_at_start = nx_grad_enabled();
     trace->grads_on_at = -1;
     trace->whole_at_start = nxpy__whole;

@@ -405,7 +405,12 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
     if (nxpy__asks_c(function, args, n)) return nxpy__call_asked(loop, function, args, n, kw_names);
     int python = PyType_Check(function) ? 0 : nxpy__python_special(trace, function, "__call__");
     if (python < 0) return NULL;
-    if (python) return call_python(loop, function, args, n, kw_names);
+    if (python) {
+        int before = nxpy_is_module(function) ? nxpy__spell_enter(trace, function) : -1;
+        PyObject *result = call_python(loop, function, args, n, kw_names);
+        if (before >= 0) nxpy__spell_leave(trace, before);
+        return result;
+    }
     if (PyType_Check(function)) {
         python = nxpy__python_special(trace, function, "__call__"); /* of a metaclass */
         if (python < 0) return NULL;

@@ -88,6 +88,11 @@ PyObject *nxpy_called_method(PyObject *object, PyObject *function) {
     return quick ? quick : function;
 }
 
+bool nxpy_is_module(PyObject *object) {
+    PyObject *found = python_call ? nxpy_type_lookup(Py_TYPE(object), call_name) : NULL;
+    return found && found == python_call;
+}
+
 PyObject *nxpy_called_function(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
     PyObject *own, *function = NULL;

@@ -11,4 +11,6 @@ PyObject *nxpy_called_function(PyObject *object);
 /* The same for a call of the method `function` of an object: Module._call_impl comes to a forward as well. */
 PyObject *nxpy_called_method(PyObject *object, PyObject *function);
 
+bool nxpy_is_module(PyObject *object); /* an instance of Module, or of a class with its __call__ */
+
 #endif

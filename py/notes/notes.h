@@ -264,6 +264,7 @@ typedef struct nxpy_trace {
     NX_VEC(nxpy_opened) opened;
     PyObject *events;           /* list of what a listener hears when the trace is over, owned or NULL */
     PyObject *sources;          /* file -> lines, read when the trace is over; owned or NULL */
+    bool tells_modules;         /* a backend of the program's does, which is told of calls of modules */
     bool spells;                /* somebody looks at the graph: */
     PyObject *spellings;        /* list: rows of calls (spelling.c); owned or NULL */
     PyObject *ask;              /* what must be found when the trace is over (specials.c); owned or NULL */
@@ -299,6 +300,9 @@ extern _Thread_local bool nxpy__whole; /* a graph break is an error on this thre
 /* Before a call: its number, 0 where it is a part of another or cannot be told. After it: gives the result (NULL: it raised). */
 int nxpy__spell_begin(nxpy_trace *trace, PyObject *callable, PyObject *const *args, Py_ssize_t n, PyObject *kw_names);
 void nxpy__spell_name(nxpy_trace *trace, PyObject *value, PyObject *name); /* the program gives a value of the graph a variable's name */
+/* What is recorded from here on belongs to the call of a module, until it is left with the number that this gave; 0: of none. */
+int nxpy__spell_enter(nxpy_trace *trace, PyObject *module);
+void nxpy__spell_leave(nxpy_trace *trace, int before);
 int nxpy__spell_operator(nxpy_trace *trace, const char *name, PyObject *const *args, Py_ssize_t n);
 PyObject *nxpy__spell_end(nxpy_trace *trace, int number, PyObject *result);
 

@@ -4,7 +4,8 @@
  * row for each number, for who looks at the graph from Python (fx/_captured.py): the callable, arguments by place and by name, the
  * graph's values among these, the result, the graph's values in it. In both NotImplemented, which is no argument of anything, stands
  * for a value of the graph; a value is the name of its node and which of its results it is.
- * A row of two is a variable that a value was given: its name, the value.
+ * A row of two is a variable that a value was given: its name, the value. One of four is a call of a module, whose number is the scope
+ * of what is recorded in it: where the module was found, its class, its address, the scope around it.
  * What must hold: rows are for show. The graph is what runs, and a call that cannot be told has no row. */
 #include "notes/notes.h"
 
@@ -94,6 +95,26 @@ void nxpy__spell_name(nxpy_trace *trace, PyObject *value, PyObject *name) {
     Py_XDECREF(place);
     Py_XDECREF(row);
     nxpy_forget_error(); /* it is for show */
+}
+
+int nxpy__spell_enter(nxpy_trace *trace, PyObject *module) {
+    nx_source *source = &nx_thread_get()->source;
+    const nxpy_note *note = nxpy__note_find(trace, module);
+    nx_text path = {0};
+    int before = source->scope;
+    if (!trace->tells_modules || !note || note->slot < 0 || trace->stop) return before;
+    nxpy_guards_source(&trace->segment->guards, note->slot, &path);
+    if (!trace->spellings) trace->spellings = PyList_New(0);
+    PyObject *row = path.failed ? NULL : Py_BuildValue("(sOni)", path.at, Py_TYPE(module), (Py_ssize_t)module, before);
+    if (row && trace->spellings && PyList_Append(trace->spellings, row) == 0) source->scope = (int)PyList_GET_SIZE(trace->spellings);
+    Py_XDECREF(row);
+    nx_text_free(&path);
+    nxpy_forget_error(); /* it is for show */
+    return before;
+}
+
+void nxpy__spell_leave(nxpy_trace *trace, int before) {
+    if (trace->tells_modules) nx_thread_get()->source.scope = before;
 }
 
 int nxpy__spell_operator(nxpy_trace *trace, const char *name, PyObject *const *args, Py_ssize_t n) {

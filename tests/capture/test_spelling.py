@@ -155,3 +155,34 @@ def test_nodes_have_the_names_of_variables_as_pytorchs(make: Any) -> None:
         for got, want in zip(*(v[0] if isinstance(v, tuple) else v for v in results)):
             assert m.allclose(got, want)
     assert names[nt] == names[pt]
+
+
+def two_blocks(m: Any) -> Any:
+    class Net(m.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks, self.last = m.nn.ModuleList([attention(m), attention(m)]), m.nn.Sequential(m.nn.Dropout(0.0))
+
+        def forward(self, x: Any) -> Any:
+            for block in self.blocks:
+                x = block(x)
+            return m.relu(self.last(x)).sum()
+
+    return Net()
+
+
+def test_nodes_tell_the_calls_of_modules_as_pytorchs() -> None:
+    told: dict = {nt: [], pt: []}
+    for m, seen in told.items():
+
+        def backend(gm: Any, inputs: list, seen: list = seen) -> Any:
+            for node in gm.graph.nodes:
+                if node.op in ("call_function", "call_method"):
+                    stack = [(path, kind.__name__) for path, kind in node.meta.get("nn_module_stack", {}).values()]
+                    called = [(name, getattr(of, "__name__", of)) for name, of in node.meta["source_fn_stack"]]
+                    seen.append((node.name, stack, called))
+            return gm
+
+        m._dynamo.reset()
+        m.compile(two_blocks(m), backend=backend)(m.ones(2, 4))
+    assert told[nt] == told[pt] and any(len(stack) > 2 for _, stack, _ in told[nt])

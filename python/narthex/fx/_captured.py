@@ -24,6 +24,12 @@ def tensor_class() -> type:
     return narthex.Tensor
 
 
+def _nn():
+    import narthex
+
+    return narthex.nn
+
+
 class _Call:
     """A call as it was spelled. parts: the nodes that it came to; places, results: values of the graph among what it
     is given and what it gives, (name of a node, which of its results), for each NotImplemented in args, kwargs and
@@ -70,6 +76,19 @@ class _Call:
         return tuple(map(fill, self.args)), {name: fill(value) for name, value in self.kwargs.items()}
 
 
+def _stacks_of(rows: list | None) -> dict | None:
+    """{scope: nn_module_stack} of the calls of modules among the rows: (path, class) by the module's number."""
+    if rows is None:
+        return None
+    found: dict = {}
+    for scope, row in enumerate(rows, 1):
+        if row is not None and len(row) == 4 and isinstance(row[2], int):
+            path, kind, address, outer = row
+            path = re.sub(r"\._modules\['([^']*)'\]", r".\1", path)
+            found[scope] = {**found.get(outer, {}), str(address): (path, kind)}
+    return found
+
+
 def _mentioned(o, kind: type):
     if type(o) is kind:
         yield o.name, o.result or 0
@@ -108,6 +127,9 @@ class Reader:
         calls = _calls_of(source) if as_spelled else []
         rows = source.spellings if as_spelled else None
         self.variables = [row for row in rows or () if row is not None and len(row) == 2]
+        self.stacks = _stacks_of(rows)
+        mentioned = (_mentioned([*n.args, *n.kwargs.values()], self.kind) for n in source.nodes) if calls else ()
+        self.used = {place for places in mentioned for place in places}
         self.call_of = {part.name: call for call in calls for part in call.parts}
         self.made: dict = {}  # name -> node
         self.given: dict = {}  # (name, which result) -> node: of calls, and parts of several results
@@ -159,6 +181,8 @@ class Reader:
         if node.op == "placeholder" and isinstance(node.value, _C.TensorBase):
             new.type = tensor_class()
         new._c, self.made[node.name] = node, new
+        if self.stacks is not None and node.op in ("call_function", "call_method"):
+            self._tell_source(new)
 
     def _put_call(self, call: _Call) -> None:
         op, target = call.target(self.object_of)
@@ -167,6 +191,7 @@ class Reader:
             name = self.graph._names.create_name(self.graph._target_to_str(target))
         new = self._put(name, op, target, *call.arguments(self._value))
         new._c = self.behind[call.results[0][0]]
+        self._tell_source(new)
         values = [self._value_of(result) for result in call.results]
         if call.whole:
             self.given[call.results[0]] = new
@@ -175,6 +200,9 @@ class Reader:
         places = [at for at, item in enumerate(call.shown) if item is NotImplemented]
         self._tell(new, tuple(values[places.index(k)] if k in places else None for k in range(len(call.shown))))
         self.parts.update((result, (new, at)) for result, at in zip(call.results, places))
+        for result in call.results:
+            if result in self.used:
+                self._value(*result)
 
     def _value_of(self, result: tuple):
         value = self.behind[result[0]].value
@@ -183,6 +211,16 @@ class Reader:
     @staticmethod
     def _tell(node: Node, value) -> None:
         node.meta["val"] = node.meta["example_value"] = value
+
+    def _tell_source(self, node: Node) -> None:
+        """Which calls of modules it is made in, and what it calls: the function, or the layer of torch.nn."""
+        stack = (self.stacks or {}).get(node.meta.pop("scope", 0))
+        called = node.target
+        if stack:
+            node.meta["nn_module_stack"] = dict(stack)
+            kind = list(stack.values())[-1][1]
+            called = kind if getattr(_nn(), kind.__name__, None) is kind else called
+        node.meta["source_fn_stack"] = [(node.name, called)]
 
     def _taken(self, value):
         if type(value) is self.kind:
@@ -208,5 +246,7 @@ class Reader:
             there[which] = new = self.graph.call_function(operator.getitem, (node, which))
         of = node.meta.get("val")
         new.meta = dict(node.meta)
+        if "source_fn_stack" in new.meta:
+            new.meta["source_fn_stack"] = [(new.name, new.target)]
         self._tell(new, of[which] if isinstance(of, tuple) else None)
         return new
