@@ -210,6 +210,7 @@ PyObject *nxpy__leaf_new(PyObject *like) {
     nx_meta_of(&of->a, &meta);
     NXPY_TRY(nx_tensor_new_meta(&meta, false, &made));
     made->is_parameter = of->is_parameter;
+    if (made->storage) made->storage->version = nx_tensor_version(of) - 1; /* the graph's first write is none of the program's */
     nx_status status = nx_tensor_set_requires_grad(made, true);
     if (status != NX_OK) return nx_tensor_unref(made), nxpy_raise(status);
     PyObject *object = nxpy_tensor_take(made);

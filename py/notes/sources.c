@@ -395,6 +395,7 @@ int nxpy__become_input(nxpy_trace *trace, int number, const char *name) {
     nx_status status = nxpy__fake_new(nxpy_tensor_get(object), &fake);
     if (status != NX_OK) return nxpy_raise(status), -1;
     if (!(like = nxpy_tensor_take(fake))) return -1;
+    if (fake->storage) fake->storage->version = nx_tensor_version(nxpy_tensor_get(object)); /* a run counts on from there */
     int done = nxpy__take_class(trace, like, Py_TYPE(object));
     int slot = done == 0 && nxpy__note_add(trace, like, NXPY_NOTE_FIXED, -1) ? nxpy__slot_of(trace, like) : -1;
     Py_DECREF(like); /* its note has it */

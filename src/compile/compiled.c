@@ -359,6 +359,21 @@ static nx_status make_outputs(maker *m, nx_tensor **out) {
     return status;
 }
 
+/* Memory that the graph has made counts the writes that the program did there; a written input has counted one of them. */
+static void count_writes(const nx_compiled *compiled, nx_tensor *const *results) {
+    for (int i = 0; i < compiled->aot->n_outputs; i++) {
+        bool own = compiled->aliases.of[i].input < 0 && !compiled->is_another[i] && compiled->aot->same_as_output[i] < 0;
+        if (own && results[i] && results[i]->storage) results[i]->storage->version = compiled->aot->writes[i];
+    }
+}
+
+static void count_more_writes(const nx_aot *aot, nx_tensor *const *inputs) {
+    for (int i = 0; i < aot->n_mutated; i++) {
+        uint32_t writes = aot->writes[aot->n_outputs + aot->mutated[i]];
+        if (writes > 1) inputs[aot->mutated[i]]->storage->version += writes - 1;
+    }
+}
+
 /* From the forward's results to the outputs. Recording is off on entry and as the caller had it while views
  * are taken. */
 static nx_status finish(nx_compiled *compiled, nx_tensor *const *inputs, nx_tensor *const *results,
@@ -370,8 +385,10 @@ static nx_status finish(nx_compiled *compiled, nx_tensor *const *inputs, nx_tens
     m.inputs = inputs;
     m.results = results;
     m.node = NULL;
+    if (compiled->aot->any_writes) count_writes(compiled, results);
     if (wants) status = nx__backward_node(compiled, inputs, results, &m.node);
     if (status == NX_OK) status = copy_back(compiled->aot, inputs, results, m.node, disabled);
+    if (status == NX_OK) count_more_writes(compiled->aot, inputs);
     for (int i = 0; i < compiled->aot->n_outputs && status != NX_OK; i++) out[i] = NULL;
     if (status == NX_OK) {
         thread->grad_disabled = disabled;
@@ -448,7 +465,8 @@ static nx_status run_full(nx_compiled *compiled, nx_tensor *const *inputs, bool 
 
 static nx_status run_graph(nx_compiled *compiled, nx_tensor *const *inputs, bool disabled, bool any_grad, nx_tensor **out) {
     bool plain = compiled->is_plain && !(any_grad && nx_aot_has_history(compiled->aot));
-    return plain ? nx__plan_run(compiled->forward, inputs, out) : run_full(compiled, inputs, disabled, any_grad, out);
+    if (plain && !compiled->aot->any_writes) return nx__plan_run(compiled->forward, inputs, out);
+    return run_full(compiled, inputs, disabled, any_grad, out);
 }
 
 nx_status nx_compiled_run(nx_compiled *compiled, nx_tensor *const *inputs, int n_inputs, nx_tensor **out,

@@ -135,10 +135,20 @@ static nx_status trace_begin(trace *t, const nx_graph *source, const char *forma
     return NX_OK;
 }
 
+/* How often the program writes: what it makes counts its writes as eager mode's does. */
+static void count_writes(nx_aot *aot, const trace *t) {
+    for (int i = 0; i < t->n_outputs; i++) {
+        aot->writes[i] = nx_tensor_version(t->outputs[i]);
+        aot->any_writes |= aot->writes[i] > 0;
+    }
+    for (int i = 0; i < t->n_inputs; i++) aot->writes[t->n_outputs + i] = nx_tensor_version(t->inputs[i]);
+}
+
 /* Which outputs are one tensor: in a functional graph two tensors over one memory may have become one value. */
 static nx_status find_same_outputs(nx_aot *aot, const trace *t) {
     nx_numbers seen;
     nx_status status = NX_OK;
+    count_writes(aot, t);
     nx_numbers_start(&seen);
     for (int i = 0; i < t->n_outputs && status == NX_OK; i++) {
         int first = i;
@@ -357,9 +367,10 @@ static nx_status prepare(nx_aot *aot, const nx_graph *captured) {
     aot->alias_of = nx_alloc_zeroed(sizeof(int) * n_outputs);
     aot->same_as_input = nx_alloc_zeroed(n_outputs);
     aot->same_as_output = nx_alloc_zeroed(sizeof(int) * n_outputs);
+    aot->writes = nx_alloc_zeroed(sizeof *aot->writes * (n_outputs + n_inputs));
     aot->output_requires_grad = nx_alloc_zeroed(n_outputs + n_inputs);
     if (!aot->mutated || !aot->keeps_history || !aot->grad_of || !aot->alias_of || !aot->same_as_input || !aot->same_as_output ||
-        !aot->output_requires_grad)
+        !aot->writes || !aot->output_requires_grad)
         return nx_fail_memory(sizeof(int) * (n_inputs + n_outputs));
     for (int i = 0; i < aot->n_inputs; i++) aot->grad_of[i] = -1;
     return NX_OK;
@@ -441,6 +452,7 @@ void nx_aot_free(nx_aot *aot) {
     nx_free(aot->alias_of);
     nx_free(aot->same_as_input);
     nx_free(aot->same_as_output);
+    nx_free(aot->writes);
     nx_free(aot->output_requires_grad);
     nx_free(aot->grad_of);
     nx_free(aot->refusal);

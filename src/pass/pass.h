@@ -19,6 +19,8 @@ typedef struct nx_aot {
                                 nothing useful there for identity: the runtime returns the input itself when same_as_input */
     bool *same_as_input;
     int *same_as_output;     /* n_outputs: the earlier output that it is the very tensor of, -1: none */
+    uint32_t *writes;        /* n_outputs, then n_inputs: how often the memory of an output that the graph makes, of an input is written */
+    bool any_writes;         /* of an output's */
     bool *output_requires_grad; /* n_outputs + n_mutated: has a tangent, in order */
     int *grad_of;            /* n_inputs: index of its gradient in backward's results, -1: none */
     int n_grads, n_tangents; /* the runtime gives a tangent the strides of its placeholder's fake */

@@ -328,3 +328,71 @@ def test_results_whose_size_elements_decide_end_a_graph_and_begin_the_next():
         x = torch.arange(6.0) - k
         assert str(capture(x)) == str(picks(x))
     assert capture.entries <= 6
+
+
+# ---- how often a tensor was written -----------------------------------------------------------------------------------
+def versions_of_a_result(x):
+    y = x * 2
+    y.add_(1)
+    before = y._version
+    torch._dynamo.graph_break()
+    y.add_(1)
+    return y, before, y._version
+
+
+def versions_of_an_input(x):
+    z = x.detach()
+    before = z._version
+    z.add_(1).mul_(2)
+    z[0] = 3
+    between = z._version - before
+    torch._dynamo.graph_break()
+    z.mul_(2)
+    return z._version - before, between
+
+
+def versions_of_a_view(x):
+    y = x.clone()
+    z = y[0]
+    z.add_(1)
+    torch._dynamo.graph_break()
+    z.mul_(2)
+    return y._version, z._version, y
+
+
+def versions_of_a_leaf(x):
+    w = torch.ones(3).mul_(2)
+    p = torch.nn.Parameter(w)
+    before = p._version
+    torch._dynamo.graph_break()
+    with torch.no_grad():
+        p.add_(1).mul_(2)
+    return before, p, w
+
+
+def versions_of_what_is_saved(x):
+    y = (x * 2).exp_()
+    z = y * y
+    return z.sum(), y, y._version
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [versions_of_a_result, versions_of_an_input, versions_of_a_view, versions_of_a_leaf, versions_of_what_is_saved],
+)
+def test_versions(function, requires_grad, mode):
+    compiled = torch.compile(function, mode=mode)
+    for k in range(3):
+        found = []
+        for call in (function, compiled):
+            x = (torch.arange(6.0).view(2, 3) / 6 + k).requires_grad_(requires_grad)
+            results = call(x)
+            found.append([part if isinstance(part, int) else part._version for part in results] + [x._version])
+            for part in results:
+                if isinstance(part, torch.Tensor) and part.requires_grad:
+                    part.sum().backward(retain_graph=True)
+            found[-1].append(torch.zeros(2, 3) if x.grad is None else x.grad)
+        assert found[0][:-1] == found[1][:-1]
+        torch.testing.assert_close(found[0][-1], found[1][-1])
