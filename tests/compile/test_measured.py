@@ -63,6 +63,6 @@ def test_explain_and_the_file(tmp_path):
     for _ in range(2):
         done = subprocess.run(command, capture_output=True, text=True, env={"NARTHEX_CACHE": str(tmp_path / "cache")})
         assert done.returncode == 0, done.stderr
-        told.append([line.split(";")[0] for line in done.stdout.splitlines() if " us" in line])
+        told.append([line.split(";")[0] for line in done.stdout.splitlines() if " us" in line and "guards" not in line])
     assert len(told[0]) >= 2 and told[0] == told[1]  # the second run finds the times of the first
     assert (tmp_path / "cache" / "measured").exists()
