@@ -330,7 +330,7 @@ def test_results_whose_size_elements_decide_end_a_graph_and_begin_the_next():
     assert capture.entries <= 6
 
 
-# ---- how often a tensor was written ------------------------------------------------------------------------------------
+# ---- how often a tensor was written ------------------------------------------------------------------------------
 def versions_of_a_result(x):
     y = x * 2
     y.add_(1)
