@@ -1,6 +1,9 @@
 """nn.MultiheadAttention beside PyTorch's: projections, masks, weights, gradients, dropout; compiled."""
 
+from typing import Any
+
 import narthex as nt
+import numpy as np
 import pytest
 import torch
 from both import close, over, same
@@ -156,3 +159,34 @@ def test_encoder_dropout():
         x = torch.randn(5, 2, WIDTH, generator=torch.Generator().manual_seed(1))
         found.append(layer(over(x) if module is nt else x))
     close(*found, 1e-4, 1e-4)
+
+
+def test_layers_whose_blocks_a_subclass_has() -> None:
+    """As programs have them that want the weights of attention, or another network behind it."""
+    given = []
+    for m in (nt, torch):
+
+        class Encoder(m.nn.TransformerEncoderLayer):
+            def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+                x, self.weights = self.self_attn(x, x, x, attn_mask=attn_mask, need_weights=True)
+                return self.dropout1(x)
+
+            def _ff_block(self, x: Any) -> Any:
+                return super()._ff_block(x) * 2
+
+        class Decoder(m.nn.TransformerDecoderLayer):
+            def _mha_block(
+                self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False
+            ) -> Any:
+                return super()._mha_block(x, mem, attn_mask, key_padding_mask, is_causal) * 3
+
+        m.manual_seed(0)
+        x = m.arange(24.0).view(2, 3, 4).sin()
+        for first in (False, True):
+            options = {"dropout": 0.0, "batch_first": True, "norm_first": first}
+            encoder, decoder = Encoder(4, 2, 8, **options), Decoder(4, 2, 8, **options)
+            result = decoder(x, encoder(x))
+            given += [result.tolist(), encoder.weights.tolist()]
+    half = len(given) // 2
+    for ours, theirs in zip(given[:half], given[half:]):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)

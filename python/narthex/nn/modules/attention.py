@@ -87,7 +87,7 @@ class MultiheadAttention(Module):
             query = query.transpose(0, 1)
             key = query if same else key.transpose(0, 1)
             value = key if same_value else value.transpose(0, 1)
-        result, weights = functional.multi_head_attention_forward(
+        attn_output, attn_output_weights = functional.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
             self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias,
             training=self.training, key_padding_mask=key_padding_mask, need_weights=need_weights, attn_mask=attn_mask,
@@ -95,4 +95,4 @@ class MultiheadAttention(Module):
             k_proj_weight=self.k_proj_weight, v_proj_weight=self.v_proj_weight,
             average_attn_weights=average_attn_weights, is_causal=is_causal,
         )  # fmt: skip
-        return result.transpose(0, 1) if turn else result, weights
+        return attn_output.transpose(0, 1) if turn else attn_output, attn_output_weights

@@ -48,21 +48,25 @@ class TransformerEncoderLayer(Module):
         self.dropout2 = Dropout(dropout)
         self.activation = _activation(activation)
 
-    def _attend(self, x, mask, key_padding_mask, is_causal: bool):
+    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal: bool = False):  # subclasses have their own
         attended = self.self_attn(
-            x, x, x, attn_mask=mask, key_padding_mask=key_padding_mask, need_weights=False, is_causal=is_causal
+            x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False, is_causal=is_causal
         )
         return self.dropout1(attended[0])
 
-    def _feed(self, x):
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+    def _ff_block(self, x):
+        x = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return self.dropout2(x)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal: bool = False):
+        x, masks = src, (src_mask, src_key_padding_mask)
         if self.norm_first:
-            x = src + self._attend(self.norm1(src), src_mask, src_key_padding_mask, is_causal)
-            return x + self._feed(self.norm2(x))
-        x = self.norm1(src + self._attend(src, src_mask, src_key_padding_mask, is_causal))
-        return self.norm2(x + self._feed(x))
+            x = x + self._sa_block(self.norm1(x), *masks, is_causal=is_causal)
+            x = x + self._ff_block(self.norm2(x))
+        else:
+            x = self.norm1(x + self._sa_block(x, *masks, is_causal=is_causal))
+            x = self.norm2(x + self._ff_block(x))
+        return x
 
 
 class TransformerEncoder(Module):
@@ -109,21 +113,22 @@ class TransformerDecoderLayer(Module):
         self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
         self.activation = _activation(activation)
 
-    def _attend(self, x, mask, key_padding_mask, is_causal: bool):
+    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal: bool = False):  # subclasses have their own
         attended = self.self_attn(
-            x, x, x, attn_mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal, need_weights=False
+            x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, is_causal=is_causal, need_weights=False
         )
         return self.dropout1(attended[0])
 
-    def _look(self, x, memory, mask, key_padding_mask, is_causal: bool):
+    def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal: bool = False):
         attended = self.multihead_attn(
-            x, memory, memory, attn_mask=mask, key_padding_mask=key_padding_mask, is_causal=is_causal,
+            x, mem, mem, attn_mask=attn_mask, key_padding_mask=key_padding_mask, is_causal=is_causal,
             need_weights=False,
         )  # fmt: skip
         return self.dropout2(attended[0])
 
-    def _feed(self, x):
-        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+    def _ff_block(self, x):
+        x = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return self.dropout3(x)
 
     def forward(
         self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None,
@@ -131,13 +136,16 @@ class TransformerDecoderLayer(Module):
     ):  # fmt: skip
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         others = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+        x = tgt
         if self.norm_first:
-            x = tgt + self._attend(self.norm1(tgt), *own)
-            x = x + self._look(self.norm2(x), *others)
-            return x + self._feed(self.norm3(x))
-        x = self.norm1(tgt + self._attend(tgt, *own))
-        x = self.norm2(x + self._look(x, *others))
-        return self.norm3(x + self._feed(x))
+            x = x + self._sa_block(self.norm1(x), *own)
+            x = x + self._mha_block(self.norm2(x), *others)
+            x = x + self._ff_block(self.norm3(x))
+        else:
+            x = self.norm1(x + self._sa_block(x, *own))
+            x = self.norm2(x + self._mha_block(x, *others))
+            x = self.norm3(x + self._ff_block(x))
+        return x
 
 
 class TransformerDecoder(Module):
