@@ -81,11 +81,17 @@ static void mark_written(nxpy_loop *loop, int index) {
     if (loop->written) loop->written[index] = true;
 }
 
+/* A tensor that goes into a variable is called by its name in graphs. */
+static void name_top(nxpy_loop *loop, int index) {
+    PyObject *value = nxpy__at(loop, 1); /* NULL: behind a comprehension, of a variable that had none */
+    if (value && nxpy_tensor_check(value)) nxpy__spell_name(loop->trace, value, nxpy_local_name(loop->view.code, index));
+}
+
 int op_store_fast(nxpy_loop *loop, int arg) {
     PyObject *old = nxpy_value(&loop->view, arg);
     if (drops_finalised(loop, old)) return stop_drop(loop, old);
     mark_written(loop, arg);
-    if (nxpy_tensor_check(nxpy__at(loop, 1))) nxpy__spell_name(loop->trace, nxpy__at(loop, 1), nxpy_local_name(loop->view.code, arg));
+    name_top(loop, arg);
     nxpy_value_set(&loop->view, arg, nxpy__pop(loop));
     Py_XDECREF(old);
     return 0;
@@ -120,7 +126,7 @@ int op_store_fast_load_fast(nxpy_loop *loop, int arg) { /* in one step: the stac
     if (load != arg && nxpy__fetch_local(loop, load, value) < 0) return -1;
     if (drops_finalised(loop, old)) return stop_drop(loop, old);
     mark_written(loop, arg);
-    if (nxpy_tensor_check(nxpy__at(loop, 1))) nxpy__spell_name(loop->trace, nxpy__at(loop, 1), nxpy_local_name(loop->view.code, arg));
+    name_top(loop, arg);
     nxpy_value_set(&loop->view, arg, nxpy__at(loop, 1));
     nxpy__set(loop, 1, Py_NewRef(value));
     Py_XDECREF(old);
@@ -185,8 +191,7 @@ int op_load_deref(nxpy_loop *loop, int arg) {
 int op_store_deref(nxpy_loop *loop, int arg) {
     PyObject *cell = nxpy_value(&loop->view, arg);
     if (!cell || !PyCell_Check(cell)) return nxpy__stop(loop->trace, NXPY_BREAK_STORE, "a closure variable");
-    bool named = loop == loop->trace->root_loop && nxpy_tensor_check(nxpy__at(loop, 1));
-    if (named) nxpy__spell_name(loop->trace, nxpy__at(loop, 1), nxpy_local_name(loop->view.code, arg));
+    if (loop == loop->trace->root_loop) name_top(loop, arg);
     if (nxpy__fetch_local(loop, arg, cell) < 0) return -1;
     if (!nxpy__is_born(loop->trace, cell)) {
         if (!nxpy__use(loop->trace, cell) || nxpy__write_cell(loop->trace, cell, nxpy__at(loop, 1)) < 0) return -1;
