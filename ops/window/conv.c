@@ -54,39 +54,60 @@ static void make_matrix(matrix *m, nx_dtype dtype, void *data, int64_t rows, int
 
 static int64_t volume(const int64_t *n) { return n[0] * n[1] * n[2]; }
 
-/* The big side's place that place `s` of the small one sees at a tap; -1: outside. */
-static int64_t big_place(const nx_windows *w, int64_t s, int64_t tap) {
-    int64_t at = 0, rest_s = s, rest_tap = tap, scale = 1;
-    for (int d = NX__SPACE - 1; d >= 0; d--) {
-        int64_t x = rest_s % w->small[d] * w->stride[d] - w->padding[d] + rest_tap % w->kernel[d] * w->dilation[d];
-        if (x < 0 || x >= w->big[d]) return -1;
-        at += x * scale;
-        scale *= w->big[d];
-        rest_s /= w->small[d];
-        rest_tap /= w->kernel[d];
-    }
-    return at;
+/* What of a row of the small side sees something of a row of the big one at tap `t`: places *begin .. *end; the first of them
+ * sees place *at. */
+static void seen_at(const nx_windows *w, int64_t t, int64_t *begin, int64_t *end, int64_t *at) {
+    const int64_t d = NX__SPACE - 1, first = t * w->dilation[d] - w->padding[d], stride = w->stride[d];
+    int64_t beyond = w->big[d] - first; /* places from here on are outside */
+    *begin = nx_least(first < 0 ? (-first + stride - 1) / stride : 0, w->small[d]);
+    *end = nx_least(beyond > 0 ? (beyond + stride - 1) / stride : 0, w->small[d]);
+    *at = first + *begin * stride;
 }
+
+/* The row of the big side that row `s` (of all but the last dimension) of the small one sees at tap `t`; -1: outside. */
+static int64_t row_seen(const nx_windows *w, int64_t s, int64_t t) {
+    int64_t sees[2], rest_s = s, rest_t = t / w->kernel[NX__SPACE - 1];
+    for (int d = NX__SPACE - 2; d >= 0; d--) {
+        sees[d] = rest_s % w->small[d] * w->stride[d] - w->padding[d] + rest_t % w->kernel[d] * w->dilation[d];
+        if (sees[d] < 0 || sees[d] >= w->big[d]) return -1;
+        rest_s /= w->small[d];
+        rest_t /= w->kernel[d];
+    }
+    return sees[0] * w->big[1] + sees[1];
+}
+_Static_assert(NX__SPACE == 3, "two dimensions of rows");
 
 /* Integers wrap: they are added as `wrapping`. */
 #define DEFINE_COLUMNS(name, type, wrapping)                                                                             \
+    static void unfold_row_##name(type *to, const type *from, int64_t stride, int64_t n) {                               \
+        if (stride == 1) memcpy(to, from, sizeof *to * (size_t)n);                                                       \
+        else for (int64_t i = 0; i < n; i++) to[i] = from[i * stride];                                                   \
+    }                                                                                                                    \
+    static void fold_row_##name(type *restrict to, const type *restrict from, int64_t stride, int64_t n) {               \
+        if (stride == 1) for (int64_t i = 0; i < n; i++) to[i] = (type)((wrapping)to[i] + (wrapping)from[i]);            \
+        else for (int64_t i = 0; i < n; i++) to[i * stride] = (type)((wrapping)to[i * stride] + (wrapping)from[i]);      \
+    }                                                                                                                    \
     static void unfold_##name(const nx_windows *w, type *columns, const type *big) {                                     \
-        int64_t taps = volume(w->kernel), places = volume(w->small), plane = volume(w->big);                             \
-        for (int64_t k = 0; k < w->big_channels * taps; k++) {                                                           \
-            for (int64_t s = 0; s < places; s++) {                                                                       \
-                int64_t at = big_place(w, s, k % taps);                                                                  \
-                columns[k * places + s] = at < 0 ? 0 : big[k / taps * plane + at];                                       \
+        int64_t taps = volume(w->kernel), rows = w->small[0] * w->small[1], length = w->small[2], begin, end, at;        \
+        for (int64_t k = 0; k < w->big_channels * taps; k++, big += k % taps ? 0 : volume(w->big)) {                     \
+            seen_at(w, k % taps % w->kernel[2], &begin, &end, &at);                                                      \
+            for (int64_t s = 0; s < rows; s++, columns += length) {                                                      \
+                int64_t row = begin < end ? row_seen(w, s, k % taps) : -1;                                               \
+                memset(columns, 0, sizeof *columns * (size_t)(row < 0 ? length : begin));                                \
+                if (row < 0) continue;                                                                                   \
+                unfold_row_##name(columns + begin, big + row * w->big[2] + at, w->stride[2], end - begin);               \
+                memset(columns + end, 0, sizeof *columns * (size_t)(length - end));                                      \
             }                                                                                                            \
         }                                                                                                                \
     }                                                                                                                    \
     static void fold_##name(const nx_windows *w, const type *columns, type *big) {                                       \
-        int64_t taps = volume(w->kernel), places = volume(w->small), plane = volume(w->big);                             \
-        memset(big, 0, sizeof(type) * (size_t)(w->big_channels * plane));                                                \
-        for (int64_t k = 0; k < w->big_channels * taps; k++) {                                                           \
-            for (int64_t s = 0; s < places; s++) {                                                                       \
-                int64_t at = big_place(w, s, k % taps);                                                                  \
-                if (at >= 0) big[k / taps * plane + at] = (type)((wrapping)big[k / taps * plane + at] +                  \
-                                                                 (wrapping)columns[k * places + s]);                     \
+        int64_t taps = volume(w->kernel), rows = w->small[0] * w->small[1], length = w->small[2], begin, end, at;        \
+        memset(big, 0, sizeof(type) * (size_t)(w->big_channels * volume(w->big)));                                       \
+        for (int64_t k = 0; k < w->big_channels * taps; k++, big += k % taps ? 0 : volume(w->big)) {                     \
+            seen_at(w, k % taps % w->kernel[2], &begin, &end, &at);                                                      \
+            for (int64_t s = 0; s < rows; s++, columns += length) {                                                      \
+                int64_t row = begin < end ? row_seen(w, s, k % taps) : -1;                                               \
+                if (row >= 0) fold_row_##name(big + row * w->big[2] + at, columns + begin, w->stride[2], end - begin);   \
             }                                                                                                            \
         }                                                                                                                \
     }
@@ -110,12 +131,21 @@ static void unfold(const conv *c, void *columns, const void *big) {
     else unfold_i64(&c->w, columns, big);
 }
 
+/* Whether the big side's channels are the columns: windows of one place that are side by side. */
+static bool are_columns(const nx_windows *w) {
+    bool same = volume(w->kernel) == 1;
+    for (int d = 0; d < NX__SPACE; d++) same = same && w->stride[d] == 1 && w->padding[d] == 0 && w->big[d] == w->small[d];
+    return same;
+}
+
 /* One image and group; WEIGH adds to `sum`, room for a group's weights. */
 static nx_status run_one(const unfolded *u, int64_t image, int64_t group, char *columns, char *sum) {
     const nx_windows *w = &u->c->w;
     int64_t k = w->big_channels * volume(w->kernel), places = volume(w->small), at = image * w->groups + group;
     char *big = u->big + at * w->big_channels * volume(w->big) * 8, *small = u->small + at * w->small_channels * places * 8;
     char *weight = u->weight + group * w->small_channels * k * 8;
+    bool same = are_columns(w);
+    if (same) columns = big;
     matrix cols, turned, s, a, a_turned;
     make_matrix(&cols, u->c->computing, columns, k, places, places, 1);
     make_matrix(&turned, u->c->computing, columns, places, k, 1, places);
@@ -124,11 +154,12 @@ static nx_status run_one(const unfolded *u, int64_t image, int64_t group, char *
     make_matrix(&a_turned, u->c->computing, weight, k, w->small_channels, 1, k);
     if (u->way == SPREAD) {
         NX_TRY(multiply(u->c, &a_turned, &s, &cols));
+        if (same) return NX_OK;
         if (u->c->computing == NX_F64) fold_f64(w, (double *)columns, (double *)big);
         else fold_i64(w, (int64_t *)columns, (int64_t *)big);
         return NX_OK;
     }
-    unfold(u->c, columns, big);
+    if (!same) unfold(u->c, columns, big);
     if (u->way == GATHER) return multiply(u->c, &a, &cols, &s);
     NX_TRY(multiply(u->c, &s, &turned, &a));
     for (int64_t i = 0; i < w->small_channels * k; i++) {
@@ -167,10 +198,11 @@ static nx_status run_unfolded(const conv *c, way way, void *big, void *small, vo
 /* ---- convolution ---------------------------------------------------------------------------------------------------- */
 /* Adds a number to each channel of images x channels x plane. */
 static void add_bias(const conv *c, void *to, const void *bias, int64_t channels, int64_t plane) {
-    for (int64_t at = 0; bias && at < c->w.images * channels * plane; at++) {
-        int64_t channel = at / plane % channels;
-        if (c->computing == NX_F64) ((double *)to)[at] += ((const double *)bias)[channel];
-        else ((uint64_t *)to)[at] += ((const uint64_t *)bias)[channel];
+    for (int64_t row = 0; bias && row < c->w.images * channels; row++) {
+        double *x = (double *)to + row * plane, b = ((const double *)bias)[row % channels];
+        uint64_t *whole = (uint64_t *)to + row * plane, n = ((const uint64_t *)bias)[row % channels];
+        if (c->computing == NX_F64) for (int64_t i = 0; i < plane; i++) x[i] += b;
+        else for (int64_t i = 0; i < plane; i++) whole[i] += n;
     }
 }
 

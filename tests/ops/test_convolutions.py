@@ -1,0 +1,47 @@
+"""Convolutions of float64 and whole numbers of every form, their derivatives too, beside PyTorch's."""
+
+import random
+
+import narthex as nt
+import pytest
+import torch
+
+
+def draw(r):
+    """The arguments of aten::convolution as lists, tensors of float64."""
+    dims, groups, transposed = r.choice([1, 2, 3]), r.choice([1, 2, 3]), r.random() < 0.4
+    inputs, outputs = groups * r.randint(1, 3), groups * r.randint(1, 3)
+    size, kernel = [[r.randint(1, most) for _ in range(dims)] for most in (9, 3)]
+    stride, dilation = [[r.randint(1, 3) for _ in range(dims)] for _ in range(2)]
+    padding = [r.randint(0, 3) for _ in range(dims)]
+    most = [max(pair) - 1 for pair in zip(stride, dilation)]
+    more = [r.randint(0, n) if transposed else 0 for n in most]
+    x = torch.randn(r.randint(1, 2), inputs, *size, dtype=torch.float64)
+    weight = (inputs, outputs // groups) if transposed else (outputs, inputs // groups)
+    w, b = torch.randn(*weight, *kernel, dtype=torch.float64), torch.randn(outputs, dtype=torch.float64)
+    return (x, w, b), (stride, padding, dilation, transposed, more, groups)
+
+
+def run(m, tensors, form, dtype):
+    x, w, b = (m.tensor((5 * t).tolist(), dtype=m.float64).to(dtype) for t in tensors)
+    if not dtype.is_floating_point:
+        return [m.convolution(x, w, b, *form)]
+    for t in (x, w, b):
+        t.requires_grad_()
+    y = m.convolution(x, w, b, *form)
+    return [y.detach(), *m.autograd.grad((y * y).sum(), (x, w, b))]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_any_form(dtype):
+    torch.manual_seed(0)
+    r, done = random.Random(0), 0
+    while done < 150:
+        tensors, form = draw(r)
+        try:
+            expected = run(torch, tensors, form, getattr(torch, dtype))
+        except RuntimeError:
+            continue
+        done += 1
+        for e, f in zip(expected, run(nt, tensors, form, getattr(nt, dtype))):
+            assert torch.allclose(e, torch.tensor(f.tolist(), dtype=e.dtype).view(e.shape), rtol=1e-9, atol=1e-9), form
