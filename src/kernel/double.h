@@ -289,6 +289,43 @@ NX_ELEMENT double nx__vector_pow(double x, double e) {
     power = e == 0 ? 1 : power;
     return x == 1 ? 1 : power;
 }
+/* ---- logarithms to 2 and 10: that of 68 bits, which makes whole ones of powers ------------------------------------------------ */
+NX_ELEMENT double nx__log_ends(double x, double y) { /* of what is no positive number */
+    y = x < INFINITY ? y : x; /* NaN, too */
+    y = x == 0 ? -INFINITY : y;
+    return x < 0 ? NAN : y;
+}
+NX_ELEMENT double nx__vector_log2(double x) {
+    double rest, y = nx__long_log2(x, &rest);
+    return nx__log_ends(x, y + rest);
+}
+NX_ELEMENT double nx__vector_log10(double x) {
+    double rest, y = nx__long_log2(x, &rest), to_10 = y * 0x1.34413509f79ffp-2;
+    rest = nx__fma(y, 0x1.34413509f79ffp-2, -to_10) + nx__fma(rest, 0x1.34413509f79ffp-2, y * -0x1.9dc1da994fd21p-59);
+    return nx__log_ends(x, to_10 + rest);
+}
+NX_ELEMENT double nx_element_log2(double x) { return NX_FUSED ? nx__vector_log2(x) : log2(x); }
+NX_ELEMENT double nx_element_log10(double x) { return NX_FUSED ? nx__vector_log10(x) : log10(x); }
+
+/* ---- atanh(a) = log(1 + 2a/(1 - a))/2 ------------------------------------------------------------------------------------ */
+NX_ELEMENT double nx_element_atanh(double x) {
+    double a = fabs(x), twice = 2 * a, t = a < 0.5 ? twice + twice * a / (1 - a) : twice / (1 - a);
+    return copysign(0.5 * nx_element_log1p(t), x);
+}
+
+/* ---- hypot: a root, and what its square is off (C. Borges, "An improved algorithm for hypot(a,b)", 2019); what is very large or
+ * very small is brought near 1 by a power of 2 ---- */
+NX_ELEMENT double nx__vector_hypot(double x, double y) {
+    double p = fabs(x), q = fabs(y), a = p > q ? p : q, b = p > q ? q : p;
+    double down = a > 0x1p500 ? 0x1p-600 : a < 0x1p-450 ? 0x1p600 : 1, up = a > 0x1p500 ? 0x1p600 : a < 0x1p-450 ? 0x1p-600 : 1;
+    double c = a * down, d = b * down, root = sqrt(nx__fma(c, c, d * d)), square = root * root, of_c = c * c;
+    double off = nx__fma(-d, d, square - of_c) + nx__fma(root, root, -square) - nx__fma(c, c, -of_c);
+    double found = (root == 0 ? 0 : root - off / (2 * root)) * up;
+    found = (p != p) | (q != q) ? NAN : found;
+    return (p == INFINITY) | (q == INFINITY) ? INFINITY : found;
+}
+NX_ELEMENT double nx_element_hypot(double x, double y) { return NX_FUSED ? nx__vector_hypot(x, y) : hypot(x, y); }
+
 NX_ELEMENT double nx_element_pow(double x, double e) { return NX_FUSED ? nx__vector_pow(x, e) : pow(x, e); }
 
 #endif

@@ -490,7 +490,6 @@ NX_ELEMENT float nx_element_atanhf(float x) {
     y = a < 1 ? y : a == 1 ? INFINITY : NAN;
     return copysignf(y, x);
 }
-NX_ELEMENT double nx_element_atanh(double x) { return atanh(x); }
 
 /* ---- round, floor, ceil, trunc: a number added and taken away leaves the nearest whole one; what is larger is whole ---- */
 #define NX_DEFINE_ROUNDING(real, f, whole)                                                          \
@@ -601,7 +600,6 @@ NX_ELEMENT float nx_element_hypotf(float x, float y) {
     float a = fabsf(x), b = fabsf(y), root = (float)sqrt((double)a * a + (double)b * b);
     return (a == INFINITY) | (b == INFINITY) ? INFINITY : root;
 }
-NX_ELEMENT double nx_element_hypot(double x, double y) { return hypot(x, y); }
 
 /* The number beside x towards y: bits count up away from 0. */
 #define NX_DEFINE_NEXT(real, f, bits_of, of, unsigned, top)                                                                 \
@@ -615,8 +613,6 @@ NX_DEFINE_NEXT(float, f, nx__bits_of, nx__float_of, uint32_t, UINT32_C(0x8000000
 NX_DEFINE_NEXT(double, , nx__long_bits_of, nx__double_of, uint64_t, UINT64_C(0x8000000000000000))
 #undef NX_DEFINE_NEXT
 
-NX_ELEMENT double nx_element_log2(double x) { return log2(x); }
-NX_ELEMENT double nx_element_log10(double x) { return log10(x); }
 /* 2^x = 2^n e^(r ln 2), in two steps as exp. */
 NX_ELEMENT float nx_element_exp2f(float x) {
     float a = nx__at_leastf(nx__at_mostf(x, 129), -254), t = a + (NX__ROUNDERF + 254), n = t - (NX__ROUNDERF + 254);

@@ -65,6 +65,7 @@ def named(name: str) -> Callable[[Any, list[Any]], Any]:
 DOUBLES: dict[str, tuple[Any, float]] = {"sin": (WIDE, 2), "cos": (WIDE, 2), "tan": (WIDE, 2), "sinc": (WIDE, 4)}
 DOUBLES |= {"exp": (WIDE, 2), "exp2": (WIDE, 2), "expm1": (WIDE, 3.5), "tanh": (WIDE, 4), "sinh": (FINITE, 4)}
 DOUBLES |= {"cosh": (FINITE, 3), "erf": (WIDE, 2.5), "erfc": (WIDE, 6), "erfinv": (UNIT, 5), "atan": (WIDE, 2)}
+DOUBLES |= {"log2": (WIDE, 2), "log10": (WIDE, 2), "atanh": (UNIT, 3)}
 DOUBLES |= {"asin": (UNIT, 2), "acos": (UNIT, 2), "spherical_bessel_j0": (WIDE, 3.5)}
 
 
@@ -85,6 +86,8 @@ def test_of_two_doubles(level: str) -> None:
     by = torch.from_numpy(np.concatenate([pairs[1], large, DRAW.uniform(-100, 100, 40000)]))
     check(lambda t, x: t.pow(x[0], x[1]), [base, by], 2.5, level)
     check(lambda t, x: t.atan2(x[0], x[1]), [base, by], 2.5, level)
+    check(lambda t, x: t.hypot(x[0], x[1]), [base, by], 1, level)
+    check(lambda t, x: t.hypot(x[0], x[1]), [base * 2.0**-1030, by * 2.0**-1040], 1, level)
     for number in (0.1, -2.5, 7.0, 33.3, -1e6, 2.0**53 - 1):
         check(lambda t, x, number=number: t.pow(x[0], number), [base], 2.5, level)
 
