@@ -272,49 +272,45 @@ static nx_status run_lanes(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-/* Whether it was done so; indices NULL: averages. */
-static bool split_lanes(pool *p, const nx_array *self, const nx_array *out, const nx_array *indices, nx_status *status) {
-    if (p->samples || p->computing == NX_I64 || p->in >= INT32_MAX || p->dims != self->ndim - 2 ||
-        !nx__lies_by_channels(self, p->computing) || !nx__lies_by_channels(out, p->computing) ||
-        (indices && !nx__lies_by_channels(indices, NX_I64)))
-        return false;
-    int64_t rows = p->axes[0].out * p->axes[1].out;
-    p->from = self->data;
-    p->to = out->data;
-    p->made = indices ? indices->data : NULL;
-    p->channels = self->sizes[1];
-    *status = nx_parallel(self->sizes[0] * rows, nx_grain((p->in + p->out) * p->channels * 8 / rows), run_lanes, p);
+/* What is read and written, indices NULL: none; turned, where the channels of all lie side by side. */
+typedef struct sides {
+    const nx_array *self, *out, *indices;
+    nx_array turned[3];
+    int64_t dims[3][2 * NX_MAX_DIMS];
+} sides;
+
+static bool turn_sides(const pool *p, sides *s) {
+    const nx_array **all[] = {&s->self, &s->out, &s->indices};
+    if (p->samples || p->computing == NX_I64 || p->in >= INT32_MAX || p->dims != s->self->ndim - 2) return false;
+    for (int k = 0; k < 3; k++) if (*all[k] && !nx__lies_by_channels(*all[k], &s->turned[k], s->dims[k])) return false;
+    for (int k = 0; k < 3; k++) if (*all[k]) *all[k] = &s->turned[k];
     return true;
 }
 
-static nx_status split(pool *p, nx_parallel_fn *body) {
-    return nx_parallel(p->planes, nx_grain((p->in + p->out) * 32), body, p);
+/* By `body`, a plane after the other, or by rows of channels where those lie side by side and `by_rows` is true. */
+static nx_status run_windows(pool *p, const nx_array *self, const nx_array *out, const nx_array *indices, nx_parallel_fn *body,
+                             bool by_rows) {
+    sides s = {.self = self, .out = out, .indices = indices};
+    bool turned = by_rows && turn_sides(p, &s);
+    p->channels = turned ? self->sizes[1] : 1;
+    NX_TRY(nx__lay(&p->laid, s.self, p->computing, true, &p->from));
+    NX_TRY(nx__lay(&p->laid, s.out, p->computing, false, &p->to));
+    NX_TRY(nx__lay(&p->laid, s.indices, NX_I64, false, &p->made));
+    int64_t rows = p->axes[0].out * p->axes[1].out;
+    if (turned) NX_TRY(nx_parallel(self->sizes[0] * rows, nx_grain((p->in + p->out) * p->channels * 8 / rows), run_lanes, p));
+    else NX_TRY(nx_parallel(p->planes, nx_grain((p->in + p->out) * 32), body, p));
+    nx__lay_back(&p->laid, s.out, p->to);
+    nx__lay_back(&p->laid, s.indices, p->made);
+    return NX_OK;
 }
 
 /* The largest numbers of windows that are planned. */
 static nx_status find_max(pool *p, const nx_array *self, nx_array *out, nx_array *indices) {
-    void *to, *made;
-    nx_status status;
-    if (split_lanes(p, self, out, indices, &status)) return status;
-    NX_TRY(nx__lay(&p->laid, self, p->computing, true, &p->from));
-    NX_TRY(nx__lay(&p->laid, out, p->computing, false, &to));
-    NX_TRY(nx__lay(&p->laid, indices, NX_I64, false, &made));
-    p->to = to;
-    p->made = made;
-    NX_TRY(split(p, run_max));
-    nx__lay_back(&p->laid, out, to);
-    nx__lay_back(&p->laid, indices, made);
-    return NX_OK;
+    return run_windows(p, self, out, indices, run_max, true);
 }
 
 static nx_status walk(pool *p, const nx_array *from, nx_array *out, nx_parallel_fn *body) {
-    nx_status status;
-    if (body == run_average && split_lanes(p, from, out, NULL, &status)) return status;
-    NX_TRY(nx__lay(&p->laid, from, p->computing, true, &p->from));
-    NX_TRY(nx__lay(&p->laid, out, p->computing, false, &p->to));
-    NX_TRY(split(p, body));
-    nx__lay_back(&p->laid, out, p->to);
-    return NX_OK;
+    return run_windows(p, from, out, NULL, body, body == run_average);
 }
 
 nx_status nx__pool_max(nx_run *run, const nx_array *self, const int64_t *kernel_size, int n_kernel_size, const int64_t *stride,

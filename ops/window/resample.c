@@ -228,8 +228,10 @@ static nx_status run_planes(void *arg, int64_t begin, int64_t end) {
 
 /* From `in` to `out`, which are sizes alone; `from` is read and `to` written. */
 static nx_status run_resampling(kind kind, bool align, const double *scales, const nx_array *in, const nx_array *out,
-                                const nx_array *from, nx_array *to) {
+                                const nx_array *from, const nx_array *to) {
     nx_status status = NX_OK;
+    nx_array turned[2];
+    int64_t dims_of[2][2 * NX_MAX_DIMS];
     resampling r = {.planes = in->sizes[0] * in->sizes[1], .in = 1, .out = 1, .lanes = 1, .is_double = to->dtype == NX_F64,
                     .back = from != in};
     nx__laid laid = {0};
@@ -246,15 +248,14 @@ static nx_status run_resampling(kind kind, bool align, const double *scales, con
         NX_TRY_FAIL(nx__resample_plan(k < 0 ? NEAREST : kind, &r.axes[d], align, scales[d], r.is_double));
         work *= (double)r.axes[d].most;
     }
-    if (nx__lies_by_channels(from, computing) && nx__lies_by_channels(to, computing)) {
+    if (nx__lies_by_channels(from, &turned[0], dims_of[0]) && nx__lies_by_channels(to, &turned[1], dims_of[1])) {
         r.lanes = in->sizes[1];
         r.planes = in->sizes[0];
-        r.from = from->data;
-        r.to = to->data;
-    } else {
-        NX_TRY_FAIL(nx__lay(&laid, from, computing, true, &r.from));
-        NX_TRY_FAIL(nx__lay(&laid, to, computing, false, &r.to));
+        from = &turned[0];
+        to = &turned[1];
     }
+    NX_TRY_FAIL(nx__lay(&laid, from, computing, true, &r.from));
+    NX_TRY_FAIL(nx__lay(&laid, to, computing, false, &r.to));
     NX_TRY_FAIL(nx_parallel(r.planes, nx_grain((r.in + r.out * (int64_t)work) * r.lanes * 8), run_planes, &r));
     nx__lay_back(&laid, to, r.to);
 fail:

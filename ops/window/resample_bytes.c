@@ -105,27 +105,28 @@ nx_status nx__resample_bytes(nx__resample_kind kind, bool align, double scale_h,
     nx_status status = NX_OK;
     images r = {.lanes = 1};
     nx__laid laid = {0};
+    const nx_array *given = self, *made = out;
+    nx_array turned[2];
+    int64_t dims[2][2 * NX_MAX_DIMS], planes = self->sizes[0] * self->sizes[1];
     const void *from;
     void *to;
-    int64_t planes = self->sizes[0] * self->sizes[1];
     if (out->numel == 0) return NX_OK;
     r.columns.axis = (nx__resample_axis){.in = self->sizes[2], .out = out->sizes[2]};
     r.rows.axis = (nx__resample_axis){.in = self->sizes[3], .out = out->sizes[3]};
     NX_TRY_FAIL(plan(kind, align, scale_h, &r.columns));
     NX_TRY_FAIL(plan(kind, align, scale_w, &r.rows));
-    if (nx__lies_by_channels(self, NX_U8) && nx__lies_by_channels(out, NX_U8)) {
+    if (nx__lies_by_channels(self, &turned[0], dims[0]) && nx__lies_by_channels(out, &turned[1], dims[1])) {
         r.lanes = self->sizes[1];
         planes = self->sizes[0];
-        from = self->data;
-        to = out->data;
-    } else {
-        NX_TRY_FAIL(nx__lay(&laid, self, NX_U8, true, &from));
-        NX_TRY_FAIL(nx__lay(&laid, out, NX_U8, false, &to));
+        given = &turned[0];
+        made = &turned[1];
     }
+    NX_TRY_FAIL(nx__lay(&laid, given, NX_U8, true, &from));
+    NX_TRY_FAIL(nx__lay(&laid, made, NX_U8, false, &to));
     r.from = from;
     r.to = to;
     NX_TRY_FAIL(nx_parallel(planes, nx_grain((self->sizes[2] + out->sizes[2]) * out->sizes[3] * r.lanes * 8), run_images, &r));
-    nx__lay_back(&laid, out, to);
+    nx__lay_back(&laid, made, to);
 fail:
     nx_free(r.rows.axis.places);
     nx_free(r.columns.axis.places);
