@@ -5,7 +5,7 @@
  * everything is computed in float32 and rounded once, as PyTorch multiplies; beside complex32 it is rounded. */
 #include "iter/private.h"
 
-enum { PIECE = 512, TILE = 32, NARROW = 16, SHORT = 8, FAR = 64, CAST = 8 }; /* elements; bytes; what casting one costs */
+enum { PIECE = 512, TILE = 32, FEW = 48, NARROW = 16, SHORT = 8, FAR = 64, CAST = 8 }; /* elements; bytes; what casting one costs */
 
 nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in) {
     const nx_value *operands[NX_COUNT(point->promoting_param)];
@@ -204,7 +204,7 @@ typedef struct general {
     int n, n_out;                   /* operands, outputs among them first */
     bool casts;                     /* some operand is of another dtype */
     bool takes_apart;               /* the loop takes elements that lie apart as quickly as they are brought together */
-    int64_t width;                  /* the innermost size, where tiles are worked on; the walk is then over the others */
+    int64_t width;                  /* the innermost size, where several rows are worked on together; the walk is over the others */
     int64_t column_step[NX_MAX_OPERANDS]; /* of a walked operand there */
     nx_dtype dtype[NX_MAX_OPERANDS];
     int8_t walked[NX_MAX_OPERANDS]; /* place in the walk, -1: a number */
@@ -316,6 +316,58 @@ static void run_tiles(void *arg, char *const *walk_ptrs, const int64_t *walk_ste
     }
 }
 
+/* ---- short rows that follow each other, beside a row or an element of each row that is the same throughout: as many rows at a
+ * time as fit, for which that is written down as often ---------------------------------------------------------------------- */
+/* One element a row. */
+static void repeat_elements(const general *call, int k, const char *at, int64_t row_step, int64_t n, char *room) {
+    _Alignas(16) char column[PIECE / 2 * NX_MAX_ELEMENT_BYTES];
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), row = call->width * bytes;
+    nx__cast_fn *move = nx__moves_get()->move[bytes];
+    load_piece(call, k, column, bytes, at, row_step, n);
+    for (int64_t j = 0; call->width < SHORT && j < call->width; j++) move(room + j * bytes, row, column, bytes, n);
+    for (int64_t r = 0; call->width >= SHORT && r < n; r++) move(room + r * row, bytes, column + r * bytes, 0, call->width);
+}
+
+/* Elements of n rows of operand k, width each, side by side: where they are, or in `room`. */
+static char *load_rows(const general *call, int k, char *at, int64_t row_step, int64_t n, char *room) {
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), item = (int64_t)nx_dtype_bytes(call->dtype[k]), width = call->width;
+    if (row_step == 0 && call->column_step[k] == 0) load_piece(call, k, room, bytes, at, 0, 1);
+    else if (row_step == width * item && call->dtype[k] == call->computing) return at;
+    else if (row_step == width * item) load_piece(call, k, room, bytes, at, item, n * width);
+    else if (row_step == 0) {
+        load_piece(call, k, room, bytes, at, item, width);
+        for (int64_t r = 1; r < n; r++) memcpy(room + r * width * bytes, room, (size_t)(width * bytes));
+    } else repeat_elements(call, k, at, row_step, n, room);
+    return room;
+}
+
+static void run_rows(void *arg, char *const *walk_ptrs, const int64_t *walk_steps, int64_t n_rows) {
+    const general *call = arg;
+    _Alignas(64) buffers room;
+    int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), together = nx_least(n_rows, PIECE / call->width);
+    char *ptrs[NX_MAX_OPERANDS];
+    int64_t steps[NX_MAX_OPERANDS];
+    for (int64_t done = 0, n; done < n_rows; done += n) {
+        n = nx_least(n_rows - done, together);
+        for (int k = 0; k < call->n; k++) {
+            int w = call->walked[k];
+            int64_t step = w < 0 ? 0 : walk_steps[w];
+            char *at = w < 0 ? (char *)call->number[k] : walk_ptrs[w] + done * step;
+            bool writes = k < call->n_out, same = step == 0 && done > 0; /* it is there from the rows before */
+            steps[k] = step == 0 && (w < 0 || call->column_step[k] == 0) ? 0 : bytes;
+            if (writes) ptrs[k] = call->dtype[k] == call->computing ? at : room[k];
+            else if (!same) ptrs[k] = w < 0 ? at : load_rows(call, k, at, step, n, room[k]);
+        }
+        call->loop(ptrs, steps, n * call->width, call->constants);
+        for (int k = 0; k < call->n_out; k++) {
+            int w = call->walked[k];
+            if (ptrs[k] != room[k]) continue;
+            nx_cast(call->dtype[k], walk_ptrs[w] + done * walk_steps[w], (int64_t)nx_dtype_bytes(call->dtype[k]), call->computing, room[k],
+                    bytes, n * call->width);
+        }
+    }
+}
+
 static void run_direct(void *arg, char *const *walk_ptrs, const int64_t *walk_steps, int64_t n) {
     const general *call = arg;
     char *ptrs[NX_MAX_OPERANDS];
@@ -381,16 +433,40 @@ static int tiled_with(const general *call, const nx_walk *walk) {
     return -1;
 }
 
+/* Whether rows are short and follow each other in all operands but those that have one row, or one element of a row, for all. */
+static bool are_rows(const general *call, const nx_walk *walk) {
+    int last = walk->ndim - 1;
+    if (last < 1 || walk->size[last] < 2 || walk->size[last] > PIECE / 4 || walk->size[last - 1] < 4) return false;
+    for (int k = 0; k < call->n; k++) {
+        int w = call->walked[k];
+        if (w < 0) continue;
+        int64_t item = (int64_t)nx_dtype_bytes(call->dtype[k]), row = walk->step[w][last - 1], column = walk->step[w][last];
+        bool follows = column == item && row == walk->size[last] * item;
+        if (column == 0 && row != 0 && walk->size[last] > FEW) return false; /* a loop over each row is as quick */
+        if (!follows && (k < call->n_out || (column != 0 && (column != item || row != 0)))) return false;
+    }
+    return true;
+}
+
+/* The last dimension is the inner function's own. */
+static void spread_rows(general *call, nx_walk *walk, int64_t cost, nx_walk_fn *inner) {
+    int last = --walk->ndim;
+    call->width = walk->size[last];
+    for (int k = 0; k < call->n; k++)
+        if (call->walked[k] >= 0) call->column_step[k] = walk->step[call->walked[k]][last];
+    nx_walk_spread(walk, cost * call->width, inner, call);
+}
+
 static void spread(general *call, nx_walk *walk, int64_t cost) {
     int last = walk->ndim - 1, other = tiled_with(call, walk);
     bool buffers = call->casts, is_long = last >= 0 && walk->size[last] >= SHORT;
+    if (are_rows(call, walk)) {
+        spread_rows(call, walk, cost, run_rows);
+        return;
+    }
     if (other >= 0) {
         nx__walk_swap(walk, other, last - 1);
-        call->width = walk->size[last];
-        for (int k = 0; k < call->n; k++)
-            if (call->walked[k] >= 0) call->column_step[k] = walk->step[call->walked[k]][last];
-        walk->ndim--;
-        nx_walk_spread(walk, cost * call->width, run_tiles, call);
+        spread_rows(call, walk, cost, run_tiles);
         return;
     }
     for (int k = 0; is_long && k < walk->n; k++)
