@@ -331,13 +331,13 @@ static void repeat_elements(const general *call, int k, const char *at, int64_t 
 /* Elements of n rows of operand k, width each, side by side: where they are, or in `room`. */
 static char *load_rows(const general *call, int k, char *at, int64_t row_step, int64_t n, char *room) {
     int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), item = (int64_t)nx_dtype_bytes(call->dtype[k]), width = call->width;
-    if (row_step == 0 && call->column_step[k] == 0) load_piece(call, k, room, bytes, at, 0, 1);
-    else if (row_step == width * item && call->dtype[k] == call->computing) return at;
-    else if (row_step == width * item) load_piece(call, k, room, bytes, at, item, n * width);
+    if (call->column_step[k] == 0 && row_step == 0) load_piece(call, k, room, bytes, at, 0, 1);
+    else if (call->column_step[k] == 0) repeat_elements(call, k, at, row_step, n, room);
     else if (row_step == 0) {
         load_piece(call, k, room, bytes, at, item, width);
         for (int64_t r = 1; r < n; r++) memcpy(room + r * width * bytes, room, (size_t)(width * bytes));
-    } else repeat_elements(call, k, at, row_step, n, room);
+    } else if (call->dtype[k] == call->computing) return at;
+    else load_piece(call, k, room, bytes, at, item, n * width);
     return room;
 }
 

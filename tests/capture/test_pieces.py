@@ -10,9 +10,9 @@ import narthex as torch
 import pytest
 from narthex.utils import _pytree
 
-from . import pieces_python, pieces_state
+from . import pieces_made, pieces_python, pieces_state
 
-PROGRAMS = pieces_state.PROGRAMS + pieces_python.PROGRAMS
+PROGRAMS = pieces_state.PROGRAMS + pieces_made.PROGRAMS + pieces_python.PROGRAMS
 BREAK = ast.parse("torch._dynamo.graph_break()").body
 
 
