@@ -29,7 +29,8 @@ def first_column(x):
 
 
 LAYOUTS = [lambda x: x, transposed, every(2), every(3), outer_apart, expanded, first_column]
-SIZES = [(40, 50), (3, 70, 5), (100, 2), (300, 8), (90, 64), (17, 33), (2, 64, 70), (70, 3, 16), (1, 9), (600, 40), (0, 5)]
+SIZES = [(40, 50), (3, 70, 5), (100, 2), (300, 8), (90, 64), (17, 33), (2, 64, 70), (70, 3, 16), (1, 9), (600, 40)]
+SIZES += [(0, 5)]
 SUMS = {
     "add": lambda x, y, m: x + y,
     "multiply": lambda x, y, m: x * 2.5 - y,
