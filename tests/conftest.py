@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections import Counter
 from typing import Any
 
@@ -21,6 +22,29 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     tell_names(terminalreporter, reports)
     tell_known_names(terminalreporter, reports)
     tell_kernels(terminalreporter, reports)
+    tell_programs(terminalreporter, reports)
+
+
+PROGRAMS = {
+    "programs/test_programs.py::test_whole_programs": "whole programs, eagerly and compiled, print what PyTorch prints",
+    "programs/test_networks.py::test_losses": "networks, eager, compiled in both modes, on npu:0: PyTorch's losses",
+    "programs/test_examples.py::test_an_example": "examples give what PyTorch gives",
+    "programs/test_vision.py": "networks for images, eagerly and compiled in both modes, train as PyTorch's",
+    "capture/test_pieces.py": "programs whose graph ends anywhere, and that are called otherwise, give eager's results",
+}
+
+
+def tell_programs(terminalreporter: Any, reports: list[Any]) -> None:
+    """Programs that run as under PyTorch, and the CPython that ran them."""
+    rows = [(what, [r.outcome for r in reports if place in r.nodeid]) for place, what in PROGRAMS.items()]
+    rows = [(what, outcomes) for what, outcomes in rows if outcomes]
+    if rows:
+        terminalreporter.section("programs")
+    for what, outcomes in rows:
+        terminalreporter.write_line(f"{outcomes.count('passed')} of {len(outcomes)} {what}")
+    if rows:
+        others = "make test PYTHON=python3.12 and python3.13 run what needs no PyTorch there"
+        terminalreporter.write_line(f"under CPython {platform.python_version()}; {others}")
 
 
 def tell_known_names(terminalreporter: Any, reports: list[Any]) -> None:
