@@ -14,6 +14,7 @@ const nx__panels *nx__panels_get(void) {
 }
 
 enum { DEPTH = 384, COLUMNS = 512, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
+enum { NEAR_ROWS = 240, FAR = 1 << 21 };              /* of a: rows that the second-level cache holds; numbers that the third does not */
 
 typedef struct blocks {
     const nx_product *p;
@@ -107,12 +108,31 @@ static void run_panels(blocks *w) {
     }
 }
 
+/* A large a would be fetched from memory for each panel of b: rows of it that stay near meet all panels of a block instead. */
+static void run_rows(blocks *w) {
+    const nx_product *p = w->p;
+    for (w->first_column = 0; w->first_column < p->n; w->first_column += w->columns) {
+        w->columns = nx_least(COLUMNS, p->n - w->first_column);
+        for (w->first_k = 0; w->first_k < p->k; w->first_k += w->k) {
+            w->k = nx_least(DEPTH, p->k - w->first_k);
+            for (int64_t row = 0, rows; row < p->m; row += rows) {
+                rows = nx_least(NEAR_ROWS, p->m - row);
+                for (int64_t j = 0; j < w->columns; j += w->panels->columns) {
+                    nx__panel panel = panel_at(w, row, j);
+                    w->panels->multiply(&panel, rows, nx_least(w->panels->columns, w->columns - j));
+                }
+            }
+        }
+    }
+}
+
 nx_status nx_product_run(const nx_product *p) {
     size_t room = nx_product_room(p->n, p->k);
     blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_room_new(sizeof(float) * room)};
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
     w.strip = w.b + room - nx_least(p->k, DEPTH) * NX__PANEL_MOST_ROWS;
-    (must_pack(p) ? run_strips : run_panels)(&w);
+    bool is_far = p->m > NEAR_ROWS && p->m * nx_least(p->k, DEPTH) > FAR;
+    (must_pack(p) ? run_strips : is_far ? run_rows : run_panels)(&w);
     if (p->room == NULL) nx_room_free(w.b);
     return NX_OK;
 }

@@ -39,3 +39,18 @@ def test_numbers_beyond() -> None:
     a[3, 5], a[20, 7] = float("inf"), float("nan")
     found = torch.from_dlpack(nt.from_dlpack(a) @ nt.ones(40, 40, dtype=nt.bfloat16))
     assert found[3].isinf().all() and found[20].isnan().all() and (found[0] == 40).all()
+
+
+def test_many_rows():
+    """So many that they are fetched from memory once for a block of columns: the bits of a part alone, for any threads."""
+    nt.manual_seed(0)
+    a, b = nt.randn(400, 9000), nt.randn(400, 530)
+    before = nt.get_num_threads()
+    try:
+        nt.set_num_threads(1)
+        whole, parts = a.t() @ b, nt.cat([a[:, k : k + 1000].t() @ b for k in range(0, 9000, 1000)])
+        nt.set_num_threads(2)
+        assert nt.equal(whole, parts) and nt.equal(whole, a.t() @ b)
+    finally:
+        nt.set_num_threads(before)
+    assert nt.allclose(whole.double(), a.t().double() @ b.double(), atol=1e-3)
