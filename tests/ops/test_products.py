@@ -42,7 +42,7 @@ def test_numbers_beyond() -> None:
 
 
 def test_many_rows():
-    """So many that they are fetched from memory once for a block of columns: the bits of a part alone, for any threads."""
+    """So many that they are fetched once for a block of columns: the bits of a part alone, for any threads."""
     nt.manual_seed(0)
     a, b = nt.randn(400, 9000), nt.randn(400, 530)
     before = nt.get_num_threads()
