@@ -61,7 +61,6 @@ def operands(torch: Any) -> dict[str, Any]:
 def laid(operands: dict[str, Any], layout: str) -> dict[str, Any]:
     """The operands, those of two dimensions and more as `layout` says: `transposed` (the first two dimensions lie the
     other way round), `sliced` (every other column of something twice as wide); as they are for ""."""
-
     torch = operands["torch"]
 
     def lie(x: Any) -> Any:

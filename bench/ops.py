@@ -1,5 +1,6 @@
 """Every operator on about 2^18 elements, both sides: `make bench-ops`. CASE=text picks cases or a family; LEVEL,
-THREADS: side.py. The hot operators run on 2^8 and 2^24 elements, too (the families `small` and `large`).
+THREADS: side.py; LAYOUT=transposed or sliced: operands that lie otherwise (cases.py). The hot operators run on 2^8 and
+2^24 elements, too (the families `small` and `large`).
 
 The cases (cases.txt) are expressions over operands (cases.py), which both sides evaluate. Each side runs all of them
 in one process, the sides alternate, the best time of each counts: the processor's time of the thread, which others on
@@ -54,7 +55,8 @@ def main() -> int:
     known = [(family, text, theirs, ours, ours / theirs) for family, text, theirs, ours in rows if ours]
     if not known:
         raise SystemExit("no case was run on both sides")
-    print(f"2^18 elements (small: 2^8, large: 2^24), {side.describe()}, {date.today()}")
+    layout = os.environ.get("LAYOUT", "row by row")
+    print(f"2^18 elements (small: 2^8, large: 2^24), {layout}, {side.describe()}, {date.today()}")
     print("Narthex's time over PyTorch's\n")
     for family in dict.fromkeys(row[0] for row in known):
         ratios = [row[4] for row in known if row[0] == family]

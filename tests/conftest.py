@@ -22,27 +22,35 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     tell_names(terminalreporter, reports)
     tell_known_names(terminalreporter, reports)
     tell_kernels(terminalreporter, reports)
-    tell_programs(terminalreporter, reports)
+    tell_programs(terminalreporter)
 
 
 PROGRAMS = {
-    "programs/test_programs.py::test_whole_programs": "whole programs, eagerly and compiled, print what PyTorch prints",
-    "programs/test_networks.py::test_losses": "networks, eager, compiled in both modes, on npu:0: PyTorch's losses",
-    "programs/test_examples.py::test_an_example": "examples give what PyTorch gives",
-    "programs/test_vision.py": "networks for images, eagerly and compiled in both modes, train as PyTorch's",
-    "capture/test_pieces.py": "programs whose graph ends anywhere, and that are called otherwise, give eager's results",
+    "programs/test_programs.py::test_whole_programs": ("whole programs, eager, compiled", "print what PyTorch prints"),
+    "programs/test_networks.py::test_losses": ("networks, eager, compiled, on npu:0", "have PyTorch's losses"),
+    "programs/test_examples.py::test_an_example": ("examples", "give what PyTorch gives"),
+    "programs/test_vision.py": ("networks for images, eager and compiled", "train as PyTorch's"),
+    "capture/test_pieces.py": ("programs whose graph ends anywhere, called otherwise", "give eager's results"),
 }
 
 
-def tell_programs(terminalreporter: Any, reports: list[Any]) -> None:
+def tell_counted(terminalreporter: Any, tests: dict[str, tuple[str, str]]) -> bool:
+    """For each part of a test's name that is counted, (what they are, what they do): how many did, if any ran."""
+    stats, any_ran = terminalreporter.stats, False
+    for test, (what, do) in tests.items():
+        good, bad = (
+            sum(test in report.nodeid for outcome in outcomes for report in stats.get(outcome, []))
+            for outcomes in (["passed"], ["failed", "error", "skipped"])
+        )
+        if good + bad:
+            terminalreporter.write_line(f"{what}: {good} of {good + bad} {do}")
+        any_ran |= good + bad > 0
+    return any_ran
+
+
+def tell_programs(terminalreporter: Any) -> None:
     """Programs that run as under PyTorch, and the CPython that ran them."""
-    rows = [(what, [r.outcome for r in reports if place in r.nodeid]) for place, what in PROGRAMS.items()]
-    rows = [(what, outcomes) for what, outcomes in rows if outcomes]
-    if rows:
-        terminalreporter.section("programs")
-    for what, outcomes in rows:
-        terminalreporter.write_line(f"{outcomes.count('passed')} of {len(outcomes)} {what}")
-    if rows:
+    if tell_counted(terminalreporter, PROGRAMS):
         others = "make test PYTHON=python3.12 and python3.13 run what needs no PyTorch there"
         terminalreporter.write_line(f"under CPython {platform.python_version()}; {others}")
 

@@ -396,15 +396,15 @@ nx_status nx__index_put_elements(nx_run *run, const nx_array *self, nx_value ind
     if (status == NX_OK && out->data != self->data) nx_copy_cast(out, self);
     else if (status == NX_OK) status = nx_parallel(p.n, nx_grain(8), look_at_parts, &p);
     nx__laid laid = {0};
-    nx_array side_by_side = *values;
+    void *side_by_side;
     if (status == NX_OK && p.s.n_rest == 0 && values->numel == p.n && !values->contiguous) {
-        status = nx__lay(&laid, values, out->dtype, true, &side_by_side.data);
-        side_by_side.contiguous = true; /* its strides are not asked for */
+        status = nx__lay(&laid, values, out->dtype, true, &side_by_side);
+        if (status == NX_OK) values = nx_arr(laid.owned[0]);
     }
     if (status == NX_OK && p.n) {
         int64_t part = 1;
         for (int k = 0; k < p.s.n_rest; k++) part *= out->sizes[p.s.rest[k]];
-        exchange w = exchange_of(run, &p, out, &side_by_side, accumulate ? nx__place_sum(out->dtype) : nx__place_move(out->dtype, true));
+        exchange w = exchange_of(run, &p, out, values, accumulate ? nx__place_sum(out->dtype) : nx__place_move(out->dtype, true));
         w.adds = accumulate;
         int64_t grain = nx_grain(p.n * (w.single ? 24 : 16 * part + 128) / BINS);
         bool far = !w.single || out->numel * (int64_t)nx_dtype_bytes((nx_dtype)out->dtype) > NX__NEAR;

@@ -9,7 +9,7 @@ const nx__moves *nx__moves_get(void) {
     return moves[nx_level()];
 }
 
-enum { PIECE = 512, SHORT = 16 }; /* elements */
+enum { PIECE = 512 }; /* elements */
 
 /* Elements with others between them are brought side by side first: the loops take many at once there. */
 static void cast_apart(const nx__moves *moves, nx__cast_fn *cast, char *to, int64_t to_step, const char *from, int64_t from_step,
@@ -28,7 +28,7 @@ void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, 
     int64_t bytes = (int64_t)nx_dtype_bytes(to_dtype), from_bytes = (int64_t)nx_dtype_bytes(from_dtype);
     if (to_dtype != from_dtype) {
         nx__cast_fn *cast = moves->cast[from_dtype][to_dtype];
-        bool apart = n >= SHORT && to_step == bytes && from_step != from_bytes && from_step != 0;
+        bool apart = n >= NX__WORTH && to_step == bytes && from_step != from_bytes && from_step != 0;
         if (NX_UNLIKELY(cast && apart)) cast_apart(moves, cast, to, to_step, from, from_step, from_bytes, n);
         else if (NX_LIKELY(cast != NULL)) cast(to, to_step, from, from_step, n);
         else nx__rare_cast(moves, to_dtype, to, to_step, from_dtype, from, from_step, n);

@@ -2,8 +2,6 @@
  * plane: rows that lie side by side in both, or a plane that is turned over. */
 #include "iter/private.h"
 
-enum { NARROW = 16 }; /* elements */
-
 typedef struct dtypes { nx_dtype to, from; } dtypes;
 
 static void copy_inner(void *arg, char *const *ptrs, const int64_t *steps, int64_t n) {
@@ -90,7 +88,6 @@ void nx_copy_cast(const nx_array *to, const nx_array *from) {
     nx_walk_add(&walk, from);
     nx_walk_merge(&walk);
     if (both.to == both.from && copy_by_planes(&walk, to_bytes)) return;
-    int last = walk.ndim - 1; /* few elements in a row: along the dimension before it */
-    if (last > 0 && walk.size[last] < NARROW && walk.size[last - 1] > walk.size[last]) nx__walk_swap(&walk, last - 1, last);
+    if (nx__walk_is_narrow(&walk)) nx__walk_swap(&walk, walk.ndim - 2, walk.ndim - 1);
     nx_walk_spread(&walk, to_bytes + from_bytes, copy_inner, &both);
 }

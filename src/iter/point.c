@@ -5,7 +5,7 @@
  * everything is computed in float32 and rounded once, as PyTorch multiplies; beside complex32 it is rounded. */
 #include "iter/private.h"
 
-enum { PIECE = 512, TILE = 32, FEW = 48, NARROW = 16, SHORT = 8, FAR = 64, CAST = 8 }; /* elements; bytes; what casting one costs */
+enum { PIECE = 512, TILE = 32, FEW = 48, SHORT = 8, FAR = 64, CAST = 8 }; /* elements; bytes; what casting one costs */
 
 nx_dtype nx_point_dtype(const nx_point *point, const nx_value *in) {
     const nx_value *operands[NX_COUNT(point->promoting_param)];
@@ -423,12 +423,12 @@ static int tiled_with(const general *call, const nx_walk *walk) {
     int last = walk->ndim - 1;
     int64_t bytes = (int64_t)nx_dtype_bytes(call->computing);
     if (last < 1 || walk->size[last] == 0) return -1;
-    if (walk->size[last] < NARROW) return walk->size[last - 1] > walk->size[last] ? last - 1 : -1;
+    if (walk->size[last] < NX__NARROW) return nx__walk_is_narrow(walk) ? last - 1 : -1;
     for (int k = call->n_out; k < call->n; k++) {
         int w = call->walked[k];
         if (w < 0 || call->dtype[k] != call->computing || walk->step[w][last] < FAR) continue;
         for (int d = last - 1; d >= 0; d--)
-            if (walk->step[w][d] == bytes && walk->size[d] >= NARROW) return d;
+            if (walk->step[w][d] == bytes && walk->size[d] >= NX__NARROW) return d;
     }
     return -1;
 }

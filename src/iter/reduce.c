@@ -6,7 +6,7 @@
  * another dtype than the result's are cast first, in pieces. Next: dispatch.h, nx_reduce_loop. */
 #include "iter/private.h"
 
-enum { COLUMNS = NX_REDUCE_COLUMNS, BLOCK = 64, SHORT = 16, FOLD = 4 }; /* results side by side, rows cast at a time, cost of folding */
+enum { COLUMNS = NX_REDUCE_COLUMNS, BLOCK = 64, FOLD = 4 }; /* results side by side, rows cast at a time, cost of folding */
 
 typedef struct axis { int64_t size, step, out_step; } axis; /* steps in bytes; out_step 0 when reduced */
 typedef nx_reduce_state state;
@@ -28,7 +28,7 @@ typedef struct reduction {
 /* ---- folding ------------------------------------------------------------------------------------------- */
 static void fold_piece(const reduction *r, state *s, const char *x, int64_t step, int64_t n) {
     int64_t bytes = (int64_t)nx_dtype_bytes(r->dtype);
-    if (r->from == r->dtype && (step == bytes || n < SHORT)) {
+    if (r->from == r->dtype && (step == bytes || n < NX__WORTH)) {
         r->loop->fold(s, x, step, n);
         return;
     }

@@ -1,7 +1,8 @@
 /* Products of float32 matrices of any size out of panels (panel.c). DEPTH numbers of each column of b are packed panel by
  * panel; a panel stays in the first-level cache while all rows of a meet it, and what lies in plain rows of the next one
  * is brought near meanwhile. Where the lines of a would fall on top of each other there, a block of b, DEPTH by COLUMNS,
- * is packed and strips of a are packed as well, each of which meets all panels. Sums go on from one block of DEPTH to the
+ * is packed and strips of a are packed as well, each of which meets all panels; a large a, which would be fetched from memory
+ * for each panel, meets such a block by rows that stay near. Sums go on from one block of DEPTH to the
  * next in c, so that an element of the result does not depend on how the product is split over threads: then all of b is
  * packed first, by all threads, and each of them multiplies rectangles of the result. */
 #include "kernel/panel.h"
@@ -60,6 +61,17 @@ static void multiply_strip(const blocks *w, int64_t row, int64_t rows) {
     }
 }
 
+/* Rows of a that stay near meet all panels of the block. */
+static void multiply_near_rows(const blocks *w) {
+    const nx_product *p = w->p;
+    for (int64_t row = 0; row < p->m; row += NEAR_ROWS) {
+        for (int64_t j = 0; j < w->columns; j += w->panels->columns) {
+            nx__panel panel = panel_at(w, row, j);
+            w->panels->multiply(&panel, nx_least(NEAR_ROWS, p->m - row), nx_least(w->panels->columns, w->columns - j));
+        }
+    }
+}
+
 static void multiply_strips(const blocks *w) {
     const nx_product *p = w->p;
     for (int64_t row = 0; row < p->m; row += w->panels->rows)
@@ -89,13 +101,13 @@ size_t nx_product_room(int64_t n, int64_t k) {
     return (size_t)(nx_least(k, DEPTH) * (strip_columns(n) + NX__PANEL_MOST_ROWS));
 }
 
-static void run_strips(blocks *w) {
+static void run_blocks(blocks *w, void (*multiply)(const blocks *)) {
     const nx_product *p = w->p;
     for (w->first_column = 0; w->first_column < p->n; w->first_column += w->columns) {
         w->columns = nx_least(COLUMNS, p->n - w->first_column);
         for (w->first_k = 0; w->first_k < p->k; w->first_k += w->k) {
             w->k = nx_least(DEPTH, p->k - w->first_k);
-            multiply_strips(w);
+            multiply(w);
         }
     }
 }
@@ -108,31 +120,15 @@ static void run_panels(blocks *w) {
     }
 }
 
-/* A large a would be fetched from memory for each panel of b: rows of it that stay near meet all panels of a block instead. */
-static void run_rows(blocks *w) {
-    const nx_product *p = w->p;
-    for (w->first_column = 0; w->first_column < p->n; w->first_column += w->columns) {
-        w->columns = nx_least(COLUMNS, p->n - w->first_column);
-        for (w->first_k = 0; w->first_k < p->k; w->first_k += w->k) {
-            w->k = nx_least(DEPTH, p->k - w->first_k);
-            for (int64_t row = 0, rows; row < p->m; row += rows) {
-                rows = nx_least(NEAR_ROWS, p->m - row);
-                for (int64_t j = 0; j < w->columns; j += w->panels->columns) {
-                    nx__panel panel = panel_at(w, row, j);
-                    w->panels->multiply(&panel, rows, nx_least(w->panels->columns, w->columns - j));
-                }
-            }
-        }
-    }
-}
-
 nx_status nx_product_run(const nx_product *p) {
     size_t room = nx_product_room(p->n, p->k);
     blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_room_new(sizeof(float) * room)};
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
     w.strip = w.b + room - nx_least(p->k, DEPTH) * NX__PANEL_MOST_ROWS;
     bool is_far = p->m > NEAR_ROWS && p->m * nx_least(p->k, DEPTH) > FAR;
-    (must_pack(p) ? run_strips : is_far ? run_rows : run_panels)(&w);
+    if (must_pack(p)) run_blocks(&w, multiply_strips);
+    else if (is_far) run_blocks(&w, multiply_near_rows);
+    else run_panels(&w);
     if (p->room == NULL) nx_room_free(w.b);
     return NX_OK;
 }

@@ -14,6 +14,13 @@ BESIDE_PYTORCH = [
 collect_ignore = [] if importlib.util.find_spec("torch") else BESIDE_PYTORCH
 
 
+in_every_way = pytest.mark.parametrize(
+    "options",
+    [{}, {"mode": "reduce-overhead"}, {"mode": "max-autotune"}, {"backend": "eager"}],
+    ids=["default", "reduce-overhead", "max-autotune", "eager"],
+)
+
+
 def ones(*shape):
     return torch.empty(*shape).fill_(1.0)
 

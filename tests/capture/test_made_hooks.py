@@ -5,6 +5,7 @@ import narthex as torch
 import pytest
 from narthex import _C, nn
 
+from .conftest import in_every_way
 from .test_made_leaves import check, facts
 
 GOT = []
@@ -185,11 +186,7 @@ def history(function, call, requires_grad):
     return found
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"mode": "reduce-overhead"}, {"mode": "max-autotune"}, {"backend": "eager"}],
-    ids=["default", "reduce-overhead", "max-autotune", "eager"],
-)
+@in_every_way
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("function", WHOLE + ENDING)
 @pytest.mark.filterwarnings("ignore")

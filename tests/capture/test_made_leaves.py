@@ -8,6 +8,8 @@ import pytest
 from narthex import _C, nn
 from narthex.utils import _pytree
 
+from .conftest import in_every_way
+
 NET = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 1))
 BEGINNING = copy.deepcopy(NET.state_dict())
 KEPT = []
@@ -317,11 +319,7 @@ def check(expected, found):
             assert a == b, number
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"mode": "reduce-overhead"}, {"mode": "max-autotune"}, {"backend": "eager"}],
-    ids=["default", "reduce-overhead", "max-autotune", "eager"],
-)
+@in_every_way
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("function", WHOLE + ENDING)
 @pytest.mark.filterwarnings("ignore")

@@ -20,7 +20,10 @@ ONCE = {nt: nt_function.once_differentiable, torch: torch.autograd.function.once
 
 def classes(m: Any) -> SimpleNamespace:
     """The Functions of these tests, for module `m`."""
+    return SimpleNamespace(**of_powers(m), **of_factors(m))
 
+
+def of_powers(m: Any) -> dict[str, Any]:
     class Exp(m.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -62,6 +65,10 @@ def classes(m: Any) -> SimpleNamespace:
             (x,) = ctx.saved_tensors
             return g * ctx.power * x ** (ctx.power - 1), None
 
+    return {k: v for k, v in locals().items() if k != "m"}
+
+
+def of_factors(m: Any) -> dict[str, Any]:
     class Double(m.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -108,7 +115,7 @@ def classes(m: Any) -> SimpleNamespace:
         def backward(ctx, g):
             return g * 5
 
-    return SimpleNamespace(**{k: v for k, v in locals().items() if k != "m"})
+    return {k: v for k, v in locals().items() if k != "m"}
 
 
 def numbers(m: Any) -> list[Any]:

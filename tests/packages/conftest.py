@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import tell_counted
+
 COUNTED = {
     "test_transformers.py::test_numbers_and_text": ("architectures of transformers", "give PyTorch's numbers"),
     "test_transformers.py::test_one_graph": ("architectures of transformers", "are as expected with fullgraph=True"),
@@ -18,13 +20,7 @@ COUNTED = {
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     stats = terminalreporter.stats
-    for test, (what, do) in COUNTED.items():
-        good, bad = (
-            sum(test in report.nodeid for outcome in outcomes for report in stats.get(outcome, []))
-            for outcomes in (["passed"], ["failed", "error", "skipped"])
-        )
-        if good + bad:
-            terminalreporter.write_line(f"{what}: {good} of {good + bad} {do}")
+    tell_counted(terminalreporter, COUNTED)
     if packages := packages_of(stats.get("passed", [])):
         terminalreporter.write_line(f"packages: {len(packages)} ({', '.join(sorted(packages))})")
     if packages:
