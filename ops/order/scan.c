@@ -181,7 +181,7 @@ static bool lies_across(const nx_array *self, const nx_array *out, int dim, int 
 static nx_status run_scan(scan *s) {
     if (s->out->numel == 0) return NX_OK;
     int64_t n = nx__row_length(s->out, s->dim);
-    if (!nx_same_strides(s->self, s->out) && s->self->dtype == s->out->dtype) { /* brought into their layout, scanned in place */
+    if (!nx_same_strides(s->self, s->out) && s->self->dtype == s->out->dtype) { /* laid out as the results, scanned in place */
         nx_copy_cast(s->out, s->self);
         s->self = s->out;
     }

@@ -363,19 +363,16 @@ static PyObject *array_over(nxpy_loop *loop, PyObject *function, PyObject **args
 }
 
 nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObject *kw_names) {
-    static const struct { const char *module, *name; nxpy_special_fn *special; } known[] = {
-        {"narthex.utils.hooks", "new_id", new_id}, {"copy", "deepcopy", deepcopy}, {"inspect", "signature", signature},
-        {"narthex._from_numpy", "array_over", array_over},
-        {"narthex._from_numpy", "from_numpy", nxpy__from_numpy}, {"functools", "singledispatch.<locals>.dispatch", dispatch},
-        {"dataclasses", "_process_class", nxpy__special_dataclass}};
+    static const struct { bool one; const char *module, *name; nxpy_special_fn *special; } known[] = { /* one: argument, else several */
+        {true, "narthex.utils.hooks", "new_id", new_id}, {true, "copy", "deepcopy", deepcopy}, {true, "inspect", "signature", signature},
+        {true, "narthex._from_numpy", "array_over", array_over}, {true, "narthex._from_numpy", "from_numpy", nxpy__from_numpy},
+        {true, "functools", "singledispatch.<locals>.dispatch", dispatch},
+        {false, "dataclasses", "_process_class", nxpy__special_dataclass}};
     const PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
-    if (kw_names) return NULL;
-    for (int k = 0; k < NX_COUNT(known); k++) {
-        if (PyUnicode_CompareWithASCIIString(code->co_qualname, known[k].name) != 0) continue;
+    for (int k = 0; !kw_names && k < NX_COUNT(known); k++) {
+        if (known[k].one != (n == 1) || PyUnicode_CompareWithASCIIString(code->co_qualname, known[k].name) != 0) continue;
         PyObject *module = PyDict_GetItemString(PyFunction_GET_GLOBALS(function), "__name__");
-        bool same = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, known[k].module) == 0;
-        bool fits = (n == 1) != (known[k].special == nxpy__special_dataclass);
-        if (same) return fits ? known[k].special : NULL;
+        if (module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, known[k].module) == 0) return known[k].special;
     }
     return NULL;
 }
