@@ -1,6 +1,6 @@
 # make        set up .venv, build, install Narthex into it
 # make line   f in every way that Narthex runs a program: one row a way
-# make test   all tests (installs PyTorch as the oracle)
+# make test   all tests (installs PyTorch as the oracle, and packages whose modules are captured)
 # make test-packages  public packages, unmodified (installs them)
 # make demo   a GPT trained on real text, compiled and eagerly; its text from Python and from C; without PyTorch
 # make wheel  a wheel in dist/, tried in an empty environment
@@ -45,11 +45,11 @@ test: setup-versions all
 	$(PY) -m pytest -q -n auto tests/capture
 else
 test: setup-test all build/unit/done
-	$(PY) -m pytest -q -n auto --durations=15 tests
+	$(PY) -m pytest -q -n auto --durations=15 --ignore=tests/packages tests
 endif
 
 test-packages: setup-packages all
-	$(PY) -m pytest -q tests/packages
+	$(PY) -m pytest -q tests/packages tests/capture/test_modules.py
 
 build/unit/done: $(SOURCES) $(shell find tests/unit -type f) | setup-test
 	@[ -d build/unit/meson-info ] || meson setup build/unit --buildtype=debugoptimized -Dunit=true >/dev/null

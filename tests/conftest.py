@@ -17,6 +17,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         report for of in terminalreporter.stats.values() for report in of if getattr(report, "when", "") == "call"
     ]
     tell_survey(terminalreporter, reports)
+    tell_modules(terminalreporter, reports)
     tell_op_db(terminalreporter, reports)
     tell_op_db_errors(terminalreporter, reports)
     tell_names(terminalreporter, reports)
@@ -100,6 +101,21 @@ def tell_survey(terminalreporter: Any, reports: list[Any]) -> None:
     terminalreporter.section("idioms that are one graph with fullgraph=True")
     terminalreporter.write_line(f"{sum(not reason for _, reason in rows)} of {len(rows)}")
     for name, reason in sorted(rows, key=lambda row: row[1]):
+        if reason:
+            terminalreporter.write_line(f"  {name}: {reason}")
+
+
+def tell_modules(terminalreporter: Any, reports: list[Any]) -> None:
+    """Modules of public packages (tests/capture/test_modules.py): how many are one graph, and why others are not."""
+    rows = [row for report in reports for name, value in report.user_properties if name == "modules" for row in value]
+    if not rows:
+        return
+    fields, good = (Counter(field for field, _, error in rows if not (error and kept)) for kept in (False, True))
+    terminalreporter.section("modules that are one graph with fullgraph=True")
+    each = ", ".join(f"{field} {good[field]} of {n}" for field, n in fields.items())
+    terminalreporter.write_line(f"{good.total()} of {len(rows)}: {each}")
+    for _, name, error in rows:
+        reason = error.rpartition("(fullgraph=True): ")[2].partition(" at /")[0]
         if reason:
             terminalreporter.write_line(f"  {name}: {reason}")
 

@@ -57,6 +57,8 @@ install requirements/build.txt
 [[ "${1:-}" != @(demo|test|bench|packages|hostile) ]] || install requirements/demo.txt
 [[ "${1:-}" != @(test|bench|packages|hostile|wheel) ]] || install requirements/wheel.txt
 [[ "${1:-}" != @(test|bench|packages|hostile) ]] || install requirements/test.txt
+# Public modules that are captured whole: without what else they ask for, and compiled when they are imported.
+[[ "${1:-}" != @(test|packages) ]] || install requirements/modules.txt --no-deps --no-compile
 [ "${1:-}" != bench ] || install requirements/bench.txt
 [ "${1:-}" != packages ] || install requirements/packages.txt
 # What asks for another torch, or for what does not load beside this one; the rest of its needs stands in packages.txt.

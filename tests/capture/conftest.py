@@ -9,7 +9,8 @@ from narthex import _C
 
 # What compares names with PyTorch's runs where PyTorch is: with CPython 3.11 it always is.
 BESIDE_PYTORCH = [
-    "test_contexts.py", "test_control.py", "test_dynamo_names.py", "test_frames.py", "test_rules.py", "test_spelling.py"
+    "test_contexts.py", "test_control.py", "test_dynamo_names.py", "test_frames.py", "test_modules.py", "test_rules.py",
+    "test_spelling.py",
 ]  # fmt: skip
 collect_ignore = [] if importlib.util.find_spec("torch") else BESIDE_PYTORCH
 

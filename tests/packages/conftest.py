@@ -12,7 +12,6 @@ from tests.conftest import tell_counted
 
 COUNTED = {
     "test_transformers.py::test_numbers_and_text": ("architectures of transformers", "give PyTorch's numbers"),
-    "test_transformers.py::test_one_graph": ("architectures of transformers", "are as expected with fullgraph=True"),
     "test_timm.py::test_numbers": ("families of timm", "give PyTorch's numbers"),
     "test_programs.py::test_program": ("programs of other packages", "give PyTorch's numbers"),
 }
