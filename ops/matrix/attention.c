@@ -102,7 +102,7 @@ static nx_status multiply(const attention *w, product p, matrix a, matrix b, cha
 /* In numbers of the computing type; 0: products need none. */
 static size_t room_for_products(const attention *w) {
     if (w->computing != NX_F32 || w->width == 0 || !nx_product_runs()) return 0;
-    size_t scores = nx_product_room(KEYS, w->width), others = nx_product_room(w->width, KEYS);
+    size_t scores = nx_product_room(KEYS, KEYS, w->width), others = nx_product_room(KEYS, w->width, KEYS);
     return ((scores > others ? scores : others) + 15) / 16 * 16;
 }
 

@@ -1,10 +1,9 @@
-/* Products of float32 matrices of any size out of panels (panel.c). DEPTH numbers of each column of b are packed panel by
- * panel; a panel stays in the first-level cache while all rows of a meet it, and what lies in plain rows of the next one
- * is brought near meanwhile. Where the lines of a would fall on top of each other there, a block of b, DEPTH by COLUMNS,
- * is packed and strips of a are packed as well, each of which meets all panels; a large a, which would be fetched from memory
- * for each panel, meets such a block by rows that stay near. Sums go on from one block of DEPTH to the
- * next in c, so that an element of the result does not depend on how the product is split over threads: then all of b is
- * packed first, by all threads, and each of them multiplies rectangles of the result. */
+/* Products of float32 matrices of any size out of panels (panel.c). DEPTH numbers of each row of a are packed in strips, as
+ * many rows as the second-level cache holds; DEPTH numbers of each column of b are packed panel by panel, and a panel stays
+ * in the first-level cache while those rows meet it and the next one is brought near. Where a has more rows, a block of b,
+ * DEPTH by COLUMNS, stays packed for all of them. A product of few columns takes a as it lies. Sums go on from one block of
+ * DEPTH to the next in c, so that an element of the result does not depend on how the product is split over threads: then
+ * all of b is packed first, by all threads, and each of them multiplies rectangles of the result. */
 #include "kernel/panel.h"
 
 NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__panels nx__panels)
@@ -14,121 +13,100 @@ const nx__panels *nx__panels_get(void) {
     return panels[nx_level()];
 }
 
-enum { DEPTH = 384, COLUMNS = 512, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
-enum { NEAR_ROWS = 240, FAR = 1 << 21 };              /* of a: rows that the second-level cache holds; numbers that the third does not */
+enum { DEPTH = 384, COLUMNS = 1024, NEAR_ROWS = 264, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
+enum { FEW_COLUMNS = 128 };   /* for which a is not packed */
 
 typedef struct blocks {
     const nx_product *p;
     const nx__panels *panels;
-    float *b, *strip;        /* room for packed panels, and for a packed strip of a */
-    int64_t first_k, k, first_column, columns;
+    float *b, *a;            /* room for packed panels, and for packed strips of a; a NULL: it is taken as it lies */
+    int64_t first_k, k, first_column, columns, first_row, rows;
+    bool keeps;              /* the block's panels, for the rows after these */
 } blocks;
 
-static bool must_pack(const nx_product *p) {
-    return p->a_k_step != 1 && (p->a_row_step != 1 || p->a_k_step % BAD_STEP == 0);
+/* Whether `columns` columns of the product pay for packing a. */
+static bool must_pack(const nx_product *p, int64_t columns) {
+    bool is_bad = p->a_k_step != 1 && (p->a_row_step != 1 || p->a_k_step % BAD_STEP == 0);
+    return is_bad || (columns > FEW_COLUMNS && p->m > NX__PANEL_MOST_ROWS);
 }
 
-/* The panel that begins at column j of the block, with rows from `row` on. */
-static nx__panel panel_at(const blocks *w, int64_t row, int64_t j) {
+/* Rows of a that are packed at once: blocks of about the same height. */
+static int64_t rows_near(const nx_product *p, int64_t strip) {
+    int64_t blocks = (p->m + NEAR_ROWS - 1) / NEAR_ROWS, strips = (p->m + strip - 1) / strip;
+    return nx_least(p->m, (strips + blocks - 1) / blocks * strip);
+}
+
+/* The panel that begins at column j of the block. */
+static nx__panel panel_at(const blocks *w, int64_t j) {
     const nx_product *p = w->p;
     int64_t column = w->first_column + j;
     bool starts = p->start && w->first_k + w->k == p->k;
-    return (nx__panel){.a = p->a + row * p->a_row_step + w->first_k * p->a_k_step,
+    return (nx__panel){.a = w->a ? w->a : p->a + w->first_row * p->a_row_step + w->first_k * p->a_k_step,
+                       .in_strips = w->a != NULL,
                        .a_row_step = p->a_row_step,
                        .a_k_step = p->a_k_step,
                        .b = p->b + w->first_k * p->b_k_step + column * p->b_column_step,
                        .b_k_step = p->b_k_step,
                        .b_column_step = p->b_column_step,
-                       .packed = w->b + j * w->k,
-                       .is_packed = row > 0,
+                       .packed = w->keeps ? w->b + j * w->k : w->b,
+                       .is_packed = w->first_row > 0,
                        .k = w->k,
-                       .c = p->c + row * p->c_row_step + column,
+                       .c = p->c + w->first_row * p->c_row_step + column,
                        .c_row_step = p->c_row_step,
-                       .start = starts ? p->start + row * p->start_row_step + column : NULL,
+                       .start = starts ? p->start + w->first_row * p->start_row_step + column : NULL,
                        .start_row_step = starts ? p->start_row_step : 0,
                        .add = p->add || w->first_k > 0};
 }
 
-static void multiply_strip(const blocks *w, int64_t row, int64_t rows) {
+static void pack_rows(const blocks *w) {
     const nx_product *p = w->p;
-    for (int64_t j = 0; j < w->columns; j += w->panels->columns) {
-        nx__panel panel = panel_at(w, row, j);
-        if (j == 0) w->panels->pack_a(w->strip, panel.a, p->a_row_step, p->a_k_step, w->k, rows);
-        panel.a = w->strip;
-        panel.a_row_step = 1;
-        panel.a_k_step = rows;
-        w->panels->multiply(&panel, rows, nx_least(w->panels->columns, w->columns - j));
-    }
+    const float *from = p->a + w->first_row * p->a_row_step + w->first_k * p->a_k_step;
+    if (w->a) w->panels->pack_a(w->a, from, p->a_row_step, p->a_k_step, w->k, w->rows);
 }
 
-/* Rows of a that stay near meet all panels of the block. */
-static void multiply_near_rows(const blocks *w) {
-    const nx_product *p = w->p;
-    for (int64_t row = 0; row < p->m; row += NEAR_ROWS) {
-        for (int64_t j = 0; j < w->columns; j += w->panels->columns) {
-            nx__panel panel = panel_at(w, row, j);
-            w->panels->multiply(&panel, nx_least(NEAR_ROWS, p->m - row), nx_least(w->panels->columns, w->columns - j));
-        }
-    }
-}
-
-static void multiply_strips(const blocks *w) {
-    const nx_product *p = w->p;
-    for (int64_t row = 0; row < p->m; row += w->panels->rows)
-        multiply_strip(w, row, nx_least(w->panels->rows, p->m - row));
-}
-
-static void multiply_panels(const blocks *w) {
+static void multiply_block(const blocks *w) {
     const nx_product *p = w->p;
     const int64_t width = w->panels->columns;
-    for (int64_t j = 0; j < p->n; j += width) {
-        nx__panel panel = panel_at(w, 0, j);
-        panel.packed = w->b; /* done with before the next one */
-        if (p->b_column_step == 1 && j + width < p->n) panel.ahead = panel.b + width;
-        else if (p->b_column_step == 1 && w->first_k + w->k < p->k) panel.ahead = panel.b - j + w->k * p->b_k_step;
-        w->panels->multiply(&panel, p->m, nx_least(width, p->n - j));
+    pack_rows(w);
+    for (int64_t j = 0; j < w->columns; j += width) {
+        nx__panel panel = panel_at(w, j);
+        int64_t next = w->first_column + j + width;
+        if (panel.is_packed) panel.ahead = NULL;
+        else if (next + width <= p->n) panel.ahead = panel.b + width * p->b_column_step;
+        else if (w->first_k + w->k < p->k && p->n >= width) panel.ahead = panel.b - j * p->b_column_step + w->k * p->b_k_step;
+        w->panels->multiply(&panel, w->rows, nx_least(width, w->columns - j));
     }
 }
 
 bool nx_product_runs(void) { return nx__panels_get()->fused; }
 
-static int64_t strip_columns(int64_t n) {
-    int64_t widest = nx__panels_get()->columns;
-    return (nx_least(n, COLUMNS) + widest - 1) / widest * widest;
+static int64_t whole_panels(int64_t columns) {
+    int64_t width = nx__panels_get()->columns;
+    return (columns + width - 1) / width * width;
 }
 
-size_t nx_product_room(int64_t n, int64_t k) {
-    return (size_t)(nx_least(k, DEPTH) * (strip_columns(n) + NX__PANEL_MOST_ROWS));
-}
-
-static void run_blocks(blocks *w, void (*multiply)(const blocks *)) {
-    const nx_product *p = w->p;
-    for (w->first_column = 0; w->first_column < p->n; w->first_column += w->columns) {
-        w->columns = nx_least(COLUMNS, p->n - w->first_column);
-        for (w->first_k = 0; w->first_k < p->k; w->first_k += w->k) {
-            w->k = nx_least(DEPTH, p->k - w->first_k);
-            multiply(w);
-        }
-    }
-}
-
-static void run_panels(blocks *w) {
-    const nx_product *p = w->p;
-    for (w->first_k = 0; w->first_k < p->k; w->first_k += w->k) {
-        w->k = nx_least(DEPTH, p->k - w->first_k);
-        multiply_panels(w);
-    }
+size_t nx_product_room(int64_t m, int64_t n, int64_t k) {
+    return (size_t)(nx_least(k, DEPTH) * (whole_panels(nx_least(n, COLUMNS)) + nx_least(m, NEAR_ROWS)));
 }
 
 nx_status nx_product_run(const nx_product *p) {
-    size_t room = nx_product_room(p->n, p->k);
+    size_t room = nx_product_room(p->m, p->n, p->k);
     blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_room_new(sizeof(float) * room)};
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
-    w.strip = w.b + room - nx_least(p->k, DEPTH) * NX__PANEL_MOST_ROWS;
-    bool is_far = p->m > NEAR_ROWS && p->m * nx_least(p->k, DEPTH) > FAR;
-    if (must_pack(p)) run_blocks(&w, multiply_strips);
-    else if (is_far) run_blocks(&w, multiply_near_rows);
-    else run_panels(&w);
+    bool packs = must_pack(p, p->n);
+    int64_t near = rows_near(p, w.panels->rows);
+    w.keeps = near < p->m;
+    if (packs) w.a = w.b + nx_least(p->k, DEPTH) * whole_panels(nx_least(p->n, COLUMNS));
+    for (w.first_column = 0; w.first_column < p->n; w.first_column += w.columns) {
+        w.columns = w.keeps ? nx_least(COLUMNS, p->n - w.first_column) : p->n;
+        for (w.first_k = 0; w.first_k < p->k; w.first_k += w.k) {
+            w.k = nx_least(DEPTH, p->k - w.first_k);
+            for (w.first_row = 0; w.first_row < p->m; w.first_row += w.rows) {
+                w.rows = nx_least(near, p->m - w.first_row);
+                multiply_block(&w);
+            }
+        }
+    }
     if (p->room == NULL) nx_room_free(w.b);
     return NX_OK;
 }
@@ -137,7 +115,7 @@ nx_status nx_product_run(const nx_product *p) {
 enum {
     WORTH_SPLITTING = 1 << 21,   /* multiplications */
     PACKED = 1 << 20,            /* numbers of b that are packed at a time */
-    MOST_PARTS = 16, LEAST_PARTS = 2 /* of a cell: panels side by side, and as many rows as a panel has at most */
+    MOST_PARTS = 44, LEAST_PARTS = 2 /* of a cell: panels side by side, and as many rows as a panel has at most */
 };
 
 /* Columns first .. first + columns of a product and first_k .. first_k + k of its sums, cut into cells of `rows` rows and
@@ -163,24 +141,17 @@ static nx_status pack_panels(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-/* Rows that meet all panels of a cell while a block of DEPTH of them stays in the second-level cache. `strip` is room for
- * as many of them as a panel has, packed, NULL: they need not be. */
-static void multiply_rows(const spread *w, int64_t row, int64_t rows, int64_t panel, int64_t end, float *strip) {
-    const nx_product *p = w->p;
-    blocks block = {.p = p, .panels = w->level, .b = w->b};
+/* Rows row .. row + rows meet panels panel .. end. `strips` is room for them, packed; NULL: they are taken as they lie. */
+static void multiply_rows(const spread *w, int64_t row, int64_t rows, int64_t panel, int64_t end, float *strips) {
+    blocks block = {.p = w->p, .panels = w->level, .a = strips, .first_row = row, .rows = rows};
     for (block.first_k = w->first_k; block.first_k < w->first_k + w->k; block.first_k += block.k) {
-        block.k = nx_least(DEPTH, p->k - block.first_k);
+        block.k = nx_least(DEPTH, w->p->k - block.first_k);
+        pack_rows(&block);
         for (int64_t j = panel; j < end; j++) {
             int64_t column = j * w->level->columns;
-            nx__panel at = panel_at(&block, row, w->first + column);
+            nx__panel at = panel_at(&block, w->first + column);
             at.packed = w->b + column * w->k + (block.first_k - w->first_k) * w->level->columns;
             at.is_packed = true;
-            if (strip) {
-                if (j == panel) w->level->pack_a(strip, at.a, p->a_row_step, p->a_k_step, block.k, rows);
-                at.a = strip;
-                at.a_row_step = 1;
-                at.a_k_step = rows;
-            }
             w->level->multiply(&at, rows, nx_least(w->level->columns, w->columns - column));
         }
     }
@@ -188,14 +159,17 @@ static void multiply_rows(const spread *w, int64_t row, int64_t rows, int64_t pa
 
 static nx_status multiply_cells(void *arg, int64_t begin, int64_t end) {
     const spread *w = arg;
-    _Alignas(64) float strip[DEPTH * NX__PANEL_MOST_ROWS];
-    bool packs = must_pack(w->p);
-    for (int64_t cell = begin; cell < end; cell++) {
-        int64_t row = cell / w->across * w->rows, last = nx_least(row + w->rows, w->p->m);
-        int64_t panel = cell % w->across * w->panels, last_panel = nx_least(panel + w->panels, n_panels(w));
-        int64_t step = packs ? w->level->rows : w->rows;
-        for (; row < last; row += step) multiply_rows(w, row, nx_least(step, last - row), panel, last_panel, packs ? strip : NULL);
+    float *strips = NULL;
+    if (must_pack(w->p, w->panels * w->level->columns)) {
+        size_t bytes = sizeof(float) * (size_t)(nx_least(w->p->k, DEPTH) * w->rows);
+        strips = nx_room_new(bytes);
+        if (strips == NULL) return nx_fail_memory(bytes);
     }
+    for (int64_t cell = begin; cell < end; cell++) {
+        int64_t row = cell / w->across * w->rows, rows = nx_least(w->rows, w->p->m - row), panel = cell % w->across * w->panels;
+        multiply_rows(w, row, rows, panel, nx_least(panel + w->panels, n_panels(w)), strips);
+    }
+    nx_room_free(strips);
     return NX_OK;
 }
 
@@ -260,10 +234,10 @@ void nx_product_pack(const nx_product *p, float *to) {
 }
 
 void nx_product_run_packed(const nx_product *p, float *packed) {
-    _Alignas(64) float strip[DEPTH * NX__PANEL_MOST_ROWS];
     spread w = {.p = p, .level = nx__panels_get(), .b = packed, .columns = p->n, .k = p->k};
-    bool packs = must_pack(p);
-    int64_t step = packs ? w.level->rows : p->m;
-    for (int64_t row = 0; row < p->m; row += step)
-        multiply_rows(&w, row, nx_least(step, p->m - row), 0, n_panels(&w), packs ? strip : NULL);
+    int64_t near = rows_near(p, w.level->rows);
+    float *strips = must_pack(p, p->n) ? nx_room_new(sizeof(float) * (size_t)(nx_least(p->k, DEPTH) * near)) : NULL;
+    for (int64_t row = 0; row < p->m; row += near)
+        multiply_rows(&w, row, nx_least(near, p->m - row), 0, n_panels(&w), strips);
+    nx_room_free(strips);
 }

@@ -633,7 +633,7 @@ static nx_status weigh_image(const weighing *v, int64_t image, int64_t group, in
 
 static nx_status weigh_blocks(void *arg, int64_t begin, int64_t end) {
     const weighing *v = arg;
-    size_t room = nx_product_room(v->l->rows, PLACES), bytes = sizeof(float) * (room + (size_t)(v->block * PLACES_STEP));
+    size_t room = nx_product_room(v->block, v->l->rows, PLACES), bytes = sizeof(float) * (room + (size_t)(v->block * PLACES_STEP));
     float *at = nx_room_new(bytes);
     if (at == NULL) return nx_fail_memory(bytes);
     nx_status status = NX_OK;

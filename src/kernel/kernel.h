@@ -102,10 +102,10 @@ typedef struct nx_product {
     const float *start;      /* NULL: 0; added last */
     int64_t start_row_step;  /* 0: one row for all */
     bool add;
-    float *room;             /* nx_product_room(n, k) numbers, at a multiple of 64; NULL: allocated for the call */
+    float *room;             /* nx_product_room(m, n, k) numbers, at a multiple of 64; NULL: allocated for the call */
 } nx_product;
 bool nx_product_runs(void);
-size_t nx_product_room(int64_t n, int64_t k);
+size_t nx_product_room(int64_t m, int64_t n, int64_t k);
 NX_MUST_USE nx_status nx_product_run(const nx_product *p);
 /* The same bits, on as many threads as it is worth; needs no room. */
 NX_MUST_USE nx_status nx_product_spread(const nx_product *p);

@@ -64,10 +64,34 @@ static void pack_b(float *to, const float *b, int64_t k_step, int64_t column_ste
     pack_plain(to, b, k_step, column_step, k - done, columns);
 }
 
+/* ROWS rows of a whose numbers lie side by side. */
+static void pack_strip(float *to, const float *a, int64_t row_step, int64_t k) {
+    int64_t i = 0;
+    for (; WIDE >= ROWS && i + WIDE <= k - ROWS; i += WIDE) { /* what a store writes behind its ROWS numbers, those after it write anew */
+        wide x[WIDE] = {{0}};
+        UNROLL for (int r = 0; r < ROWS && r < WIDE; r++) x[r] = *(const loose *)(a + r * row_step + i);
+        NX_PASTE(ROUNDS, NX_LANES)(x)
+        UNROLL for (int q = 0; q < WIDE; q++) *(loose *)(to + (i + q) * ROWS) = x[q];
+    }
+    for (; i < k; i++) {
+        for (int r = 0; r < ROWS; r++) to[i * ROWS + r] = a[r * row_step + i];
+    }
+}
+
+/* `strips` times ROWS rows of a that lie side by side: whole lines are read. */
+static void pack_columns(float *to, const float *a, int64_t k_step, int64_t k, int64_t strips) {
+    for (int64_t i = 0; i < k; i++, a += k_step) {
+        for (int64_t s = 0; s < strips; s++) memcpy(to + (s * k + i) * ROWS, a + s * ROWS, ROWS * sizeof *to);
+    }
+}
+
+enum { SIDE_BY_SIDE = 8 }; /* strips that are written at once */
+
 static void pack_a(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t rows) {
-    if (row_step == 1 && rows == ROWS) {
-        for (int64_t i = 0; i < k; i++, to += rows, a += k_step) memcpy(to, a, ROWS * sizeof *to);
-        return;
+    for (int64_t n; rows >= ROWS; rows -= n, to += n * k, a += n * row_step) {
+        n = row_step == 1 ? nx_least(SIDE_BY_SIDE, rows / ROWS) * ROWS : ROWS;
+        if (row_step == 1) pack_columns(to, a, k_step, k, n / ROWS);
+        else pack_strip(to, a, row_step, k);
     }
     for (int64_t i = 0; i < k; i++, to += rows, a += k_step) {
         for (int64_t r = 0; r < rows; r++) to[r] = a[r * row_step];
@@ -159,7 +183,7 @@ static void multiply_part(const nx__panel *p, kernel_fn *kernel, int rows, int64
 }
 
 static void move_down(nx__panel *p, int rows) {
-    p->a += rows * p->a_row_step;
+    p->a += rows * (p->in_strips ? p->k : p->a_row_step);
     p->c += rows * p->c_row_step;
     if (p->start) p->start += rows * p->start_row_step;
 }
@@ -173,22 +197,34 @@ static int pack(nx__panel *p, int64_t rows, int64_t columns) {
     return plain ? ROWS : 0;
 }
 
-/* Which lines of the next panel the n-th kernel asks for: one of each of k/4 rows of b. */
+/* Which lines of the next panel the n-th kernel asks for: of its rows one line of each fourth part of them, or one of its
+ * columns. */
 static void look_ahead(nx__panel *p, int64_t n) {
-    if (p->ahead) p->next = p->ahead + n / 4 % VECTORS * WIDE + n % 4 * (p->k / 4) * p->b_k_step;
+    if (p->ahead == NULL) return;
+    if (p->b_column_step == 1) p->next = p->ahead + n / 4 % VECTORS * WIDE + n % 4 * (p->k / 4) * p->b_k_step;
+    else p->next = p->ahead + n % WIDEST * p->b_column_step;
 }
 
 static void multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
     nx__panel p = *panel;
     int64_t n = 0;
+    if (p.in_strips) {
+        p.a_row_step = 1;
+        p.a_k_step = ROWS;
+    }
     p.next = p.packed; /* read anyway */
-    p.next_step = p.ahead ? p.b_k_step : 0;
+    p.next_step = p.ahead == NULL ? 0 : p.b_column_step == 1 ? p.b_k_step : 4;
     look_ahead(&p, n++);
     int done = p.is_packed ? 0 : pack(&p, rows, columns);
     move_down(&p, done);
     rows -= done;
     kernel_fn *const *kernels = (p.a_row_step == 1 ? by_columns : by_rows)[(columns + WIDE - 1) / WIDE];
     for (const int *height = heights; rows > 0; height++) {
+        if (p.in_strips && *height > ROWS) continue;
+        if (p.in_strips && rows < ROWS) { /* the last one is as high as there are rows */
+            p.in_strips = false;
+            p.a_k_step = rows;
+        }
         kernel_fn *kernel = kernels[*height];
         for (; kernel && rows >= *height; rows -= *height) {
             look_ahead(&p, n++);

@@ -8,6 +8,7 @@
 typedef struct nx__panel {
     const float *a;          /* steps count elements; one of them is 1 */
     int64_t a_row_step, a_k_step;
+    bool in_strips;          /* a is as pack_a makes it; its steps are not read */
     const float *b;          /* as it lies */
     int64_t b_k_step, b_column_step;
     float *packed;           /* room for k x the level's columns; with is_packed it holds b already */
@@ -18,7 +19,7 @@ typedef struct nx__panel {
     const float *start;      /* NULL: 0 */
     int64_t start_row_step;
     bool add;
-    const float *ahead;      /* b of the panel after this one, whose rows are brought near meanwhile; NULL: no such rows */
+    const float *ahead;      /* b of the whole panel after this one, which is brought near meanwhile; NULL: there is none */
     const float *next;       /* panel.c's own: the lines that a kernel asks for */
     int64_t next_step;
 } nx__panel;
@@ -33,7 +34,7 @@ typedef struct nx__panels {
     int rows, columns;       /* of the largest panel: its sums and one row of b fill the registers */
     /* k x n_columns of b, at most `columns`, as [k][columns]; missing columns are 0. Steps count elements. */
     void (*pack_b)(float *to, const float *b, int64_t k_step, int64_t column_step, int64_t k, int64_t n_columns);
-    /* n_rows x k of a as [k][n_rows]. */
+    /* n_rows x k of a in strips of `rows` rows, each of them as [k][rows]; the last one has as many rows as are left. */
     void (*pack_a)(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t n_rows);
     void (*multiply)(const nx__panel *p, int64_t n_rows, int64_t n_columns);
     nx__panel_tiny_fn *tiny;
