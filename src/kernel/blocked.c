@@ -14,7 +14,7 @@ const nx__panels *nx__panels_get(void) {
 }
 
 enum { DEPTH = 384, COLUMNS = 1024, NEAR_ROWS = 264, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
-enum { FEW_COLUMNS = 128 };   /* for which a is not packed */
+enum { FEW_COLUMNS = 256 };   /* for which a is not packed */
 
 typedef struct blocks {
     const nx_product *p;
@@ -115,7 +115,7 @@ nx_status nx_product_run(const nx_product *p) {
 enum {
     WORTH_SPLITTING = 1 << 21,   /* multiplications */
     PACKED = 1 << 20,            /* numbers of b that are packed at a time */
-    MOST_PARTS = 44, LEAST_PARTS = 2 /* of a cell: panels side by side, and as many rows as a panel has at most */
+    LEAST_PARTS = 2              /* of a cell: panels side by side, and as many rows as a panel has at most */
 };
 
 /* Columns first .. first + columns of a product and first_k .. first_k + k of its sums, cut into cells of `rows` rows and
@@ -173,18 +173,19 @@ static nx_status multiply_cells(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-/* Large cells, but enough of them for all threads. Returns how many. */
+/* Large cells of about the same size, but enough of them for all threads. Returns how many. */
 static int64_t cut_cells(spread *w) {
-    const int64_t least = LEAST_PARTS * w->level->rows;
-    w->rows = MOST_PARTS * w->level->rows;
-    w->panels = MOST_PARTS;
+    const int64_t m = w->p->m, height = w->level->rows, width = w->level->columns;
+    int64_t down = (m + NEAR_ROWS - 1) / NEAR_ROWS, across = 1;
     for (;;) {
+        w->rows = ((m + down - 1) / down + height - 1) / height * height;
+        w->panels = (n_panels(w) + across - 1) / across;
         w->across = (n_panels(w) + w->panels - 1) / w->panels;
-        int64_t cells = (w->p->m + w->rows - 1) / w->rows * w->across;
-        if (cells >= 2 * nx_num_threads() || (w->rows == least && w->panels == LEAST_PARTS)) return cells;
-        bool is_wide = w->panels * w->level->columns >= w->rows || w->rows == least;
-        if (w->panels > LEAST_PARTS && is_wide) w->panels /= 2;
-        else w->rows /= 2;
+        int64_t cells = (m + w->rows - 1) / w->rows * w->across;
+        bool is_tall = w->rows > LEAST_PARTS * height, is_wide = w->panels > LEAST_PARTS;
+        if (cells >= 2 * nx_num_threads() || (!is_tall && !is_wide)) return cells;
+        if (is_wide && (!is_tall || w->panels * width >= w->rows)) across++;
+        else down++;
     }
 }
 
@@ -205,7 +206,7 @@ nx_status nx_product_spread(const nx_product *p) {
     spread w = {.p = p, .level = nx__panels_get()};
     const int64_t width = w.level->columns, whole = (p->n + width - 1) / width * width;
     int64_t most = PACKED / p->k / width * width;
-    if (most < MOST_PARTS * width) most = MOST_PARTS * width;
+    if (most < COLUMNS) most = COLUMNS;
     most = nx_least(most, whole);
     const int64_t deepest = most * p->k <= PACKED ? p->k : nx_least(p->k, PACKED / most / DEPTH * DEPTH); /* in turns */
     w.b = nx_room_new(sizeof(float) * (size_t)(most * deepest));
