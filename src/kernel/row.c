@@ -70,14 +70,15 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
 #define REST_log_softmax_backward REST_softmax_backward
 #define RESULT_log_softmax_backward(f, a, b, e, top, rest) ((a) - nx_element_exp##f(b) * (rest))
 
-/* Elements of a short row: all that a vector of 64 bytes holds, where one instruction brings its lanes into any order. */
-enum { SHORT = NX_LANES < 16 ? 4 : 16 };
-/* Short rows: as many as a vector holds, each in `width` lanes, the last of which may be filling. Lane i meets
+/* Short rows: as many as a vector of the level holds, but at least one of four elements, each in `width` lanes, the last of which may be filling. Lane i meets
  * lane i ^ 8, 4, 2, 1 in turn, which adds up the elements in the order of the strands. */
-typedef float wide_float __attribute__((vector_size(64)));
-typedef double wide_double __attribute__((vector_size(64)));
-typedef int32_t lanes_float __attribute__((vector_size(64)));
-typedef int64_t lanes_double __attribute__((vector_size(64)));
+enum { BYTES_float = 4 * NX_LANES, BYTES_double = NX_LANES < 8 ? 32 : 4 * NX_LANES };
+typedef float wide_float __attribute__((vector_size(BYTES_float)));
+typedef double wide_double __attribute__((vector_size(BYTES_double)));
+typedef float loose_float __attribute__((vector_size(BYTES_float), aligned(4), may_alias));
+typedef double loose_double __attribute__((vector_size(BYTES_double), aligned(8), may_alias));
+typedef int32_t lanes_float __attribute__((vector_size(BYTES_float)));
+typedef int64_t lanes_double __attribute__((vector_size(BYTES_double)));
 #define CHOOSE(test, a, b) (wide)(((lanes)(a) & (test)) | ((lanes)(b) & ~(test)))
 #define MEET(v, by) __builtin_shuffle(v, lane ^ (by))
 #define MEET_LARGER(by) top = CHOOSE(MEET(top, by) > top, MEET(top, by), top)
@@ -92,9 +93,10 @@ typedef int64_t lanes_double __attribute__((vector_size(64)));
 #define DEFINE_SHORT(name, real, f, HAS_TOP)                                                                 \
     static inline __attribute__((always_inline)) void name##_short_##real(                                   \
         real *out, const real *a, const real *b, const int n, const int width, int64_t left) {               \
-        enum { LANES = 64 / sizeof(real) };                                                                  \
+        enum { LANES = BYTES_##real / sizeof(real) };                                                        \
         typedef wide_##real wide;                                                                            \
         typedef lanes_##real lanes;                                                                          \
+        typedef loose_##real loose;                                                                          \
         const int step = LANES / width * n;                                                                  \
         const wide zero = {0}, filler = zero + (real)(HAS_TOP ? -INFINITY : 0);                              \
         lanes lane;                                                                                          \
@@ -103,9 +105,9 @@ typedef int64_t lanes_double __attribute__((vector_size(64)));
         const lanes row = lane * ((1 << 16) / n + 1) >> 16, to = lane + row * (width - n); /* lane / n */    \
         for (; left > 0; left -= step, out += step, a += step, b += step) {                                  \
             union { wide v; real at[LANES]; } x = {zero}, y = {zero}, tops = {zero}, e, rest;                \
-            if (left >= LANES) memcpy(&x, a, sizeof x);                                                      \
+            if (left >= LANES) x.v = *(const loose *)a;                                                      \
             else EACH(k, left) x.at[k] = a[k];                                                               \
-            if (!HAS_TOP && left >= LANES) memcpy(&y, b, sizeof y);                                          \
+            if (!HAS_TOP && left >= LANES) y.v = *(const loose *)b;                                          \
             else if (!HAS_TOP) EACH(k, left) y.at[k] = b[k];                                                 \
             x.v = CHOOSE(is_filling, filler, __builtin_shuffle(x.v, from));                                  \
             y.v = CHOOSE(is_filling, zero, __builtin_shuffle(y.v, from));                                    \
@@ -122,7 +124,7 @@ typedef int64_t lanes_double __attribute__((vector_size(64)));
             EACH(k, LANES) rest.at[k] = REST_##name(real, f, rest.at[k]);                                    \
             EACH(k, LANES) e.at[k] = RESULT_##name(f, x.at[k], y.at[k], e.at[k], tops.at[k], rest.at[k]);    \
             e.v = __builtin_shuffle(e.v, to);                                                                \
-            if (step == LANES && left >= LANES) memcpy(out, &e, sizeof e);                                   \
+            if (step == LANES && left >= LANES) *(loose *)out = e.v;                                         \
             else EACH(k, left < step ? left : step) out[k] = e.at[k];                                        \
         }                                                                                                    \
     }
@@ -169,10 +171,11 @@ enum { GROUP = 16 };
         const real *a = first, *b = second ? second : first;                                                 \
         if (n == 4) name##_short_##real(out, a, b, 4, 4, count * n);                                         \
         else if (n <= 4) name##_short_##real(out, a, b, (int)n, 4, count * n);                               \
-        else if (n <= 8 && n <= SHORT) name##_short_##real(out, a, b, (int)n, 8, count * n);                 \
-        else if (n * sizeof(real) <= 64 && n <= SHORT) name##_short_##real(out, a, b, (int)n, 16, count * n);\
-        else for (int64_t r = 0; r < count; r += GROUP)                                                      \
-            name##_group_##real(out + r * n, a + r * n, b + r * n, n, count - r < GROUP ? count - r : GROUP);\
+        else if (n * (int)sizeof(real) > BYTES_##real) /* long */                                            \
+            for (int64_t r = 0; r < count; r += GROUP)                                                       \
+                name##_group_##real(out + r * n, a + r * n, b + r * n, n, count - r < GROUP ? count - r : GROUP);\
+        else if (n <= 8) name##_short_##real(out, a, b, (int)n, 8, count * n);                               \
+        else name##_short_##real(out, a, b, (int)n, 16, count * n);                                          \
     }                                                                                                        \
     /* As many rows side by side as there are lanes; strands are added as along a row. */                    \
     static inline __attribute__((always_inline)) void name##_lanes_##real(                                   \
