@@ -11,6 +11,19 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
 /* Over a row: element i of the results depends on element i of the operands alone. */
 #define ALONG(n) _Pragma("GCC ivdep") for (int64_t i = 0; i < (n); i++)
 
+/* Vectors of the level, of four elements at least. */
+enum { BYTES_float = 4 * NX_LANES, BYTES_double = NX_LANES < 8 ? 32 : 4 * NX_LANES };
+typedef float wide_float __attribute__((vector_size(BYTES_float)));
+typedef double wide_double __attribute__((vector_size(BYTES_double)));
+typedef float loose_float __attribute__((vector_size(BYTES_float), aligned(4), may_alias));
+typedef double loose_double __attribute__((vector_size(BYTES_double), aligned(8), may_alias));
+typedef int32_t lanes_float __attribute__((vector_size(BYTES_float)));
+typedef int64_t lanes_double __attribute__((vector_size(BYTES_double)));
+#define LANES(real) (BYTES_##real / (int)sizeof(real))
+#define VECTORS(real) (WIDE / LANES(real))
+typedef union { wide_float v[VECTORS(float)]; float at[WIDE]; } strands_float;
+typedef union { wide_double v[VECTORS(double)]; double at[WIDE]; } strands_double;
+
 /* ---- folds of WIDE strands, over n elements; those of sums, a multiple of WIDE ---------------------------- */
 #define DEFINE_FOLDS(real)                                                                                   \
     static real top_##real(const real *x, int64_t n) {                                                       \
@@ -25,18 +38,32 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
         EACH(k, 2) s[k] = s[k + 2] > s[k] ? s[k + 2] : s[k];                                                 \
         return s[1] > s[0] ? s[1] : s[0];                                                                    \
     }                                                                                                        \
-    static real close_##real(real *s) {                                                                      \
-        EACH(k, 16) s[k] += s[k + 16];                                                                       \
-        EACH(k, 8) s[k] += s[k + 8];                                                                         \
-        EACH(k, 4) s[k] += s[k + 4];                                                                         \
-        return (s[0] + s[2]) + (s[1] + s[3]);                                                                \
+    static inline __attribute__((always_inline)) strands_##real no_strands_##real(void) {                    \
+        strands_##real e;                                                                                    \
+        EACH(v, VECTORS(real)) e.v[v] = (wide_##real){0};                                                    \
+        return e;                                                                                            \
+    }                                                                                                        \
+    static inline __attribute__((always_inline)) void add_##real(wide_##real *s, const strands_##real *e) {  \
+        EACH(v, VECTORS(real)) s[v] += e->v[v];                                                              \
+    }                                                                                                        \
+    /* Strand i meets strand i + 16, 8, 4, 2, 1. */                                                          \
+    static inline __attribute__((always_inline)) real close_##real(const wide_##real *s) {                   \
+        wide_##real part[VECTORS(real)], sum;                                                                \
+        lanes_##real lane;                                                                                   \
+        EACH(k, LANES(real)) lane[k] = k;                                                                    \
+        EACH(v, VECTORS(real)) part[v] = s[v];                                                               \
+        _Pragma("GCC unroll 4") for (int n = VECTORS(real) / 2; n > 0; n /= 2) EACH(v, n) part[v] += part[v + n];\
+        sum = part[0];                                                                                       \
+        _Pragma("GCC unroll 4") for (int n = LANES(real) / 2; n > 0; n /= 2)                                 \
+            sum += __builtin_shuffle(sum, lane ^ n);                                                         \
+        return sum[0];                                                                                       \
     }                                                                                                        \
     static double sum_##real(const real *x, int64_t n) {                                                     \
         double total = 0;                                                                                    \
         for (int64_t i = 0; i < n;) {                                                                        \
             int64_t end = n - i < CHUNK ? n : i + CHUNK;                                                     \
-            real s[WIDE] = {0};                                                                              \
-            for (; i < end; i += WIDE) EACH(k, WIDE) s[k] += x[i + k];                                       \
+            wide_##real s[VECTORS(real)] = {{0}};                                                            \
+            for (; i < end; i += WIDE) EACH(v, VECTORS(real)) s[v] += ((const loose_##real *)(x + i))[v];    \
             total += close_##real(s);                                                                        \
         }                                                                                                    \
         return total;                                                                                        \
@@ -45,8 +72,9 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
         double total = 0;                                                                                    \
         for (int64_t i = 0; i < n;) {                                                                        \
             int64_t end = n - i < CHUNK ? n : i + CHUNK;                                                     \
-            real s[WIDE] = {0};                                                                              \
-            for (; i < end; i += WIDE) EACH(k, WIDE) s[k] += x[i + k] * y[i + k];                            \
+            wide_##real s[VECTORS(real)] = {{0}};                                                            \
+            for (; i < end; i += WIDE)                                                                       \
+                EACH(v, VECTORS(real)) s[v] += ((const loose_##real *)(x + i))[v] * ((const loose_##real *)(y + i))[v];\
             total += close_##real(s);                                                                        \
         }                                                                                                    \
         return total;                                                                                        \
@@ -72,13 +100,6 @@ enum { WIDE = NX_ROW_WIDE, CHUNK = 32 * WIDE };
 
 /* Short rows: as many as a vector of the level holds, but at least one of four elements, each in `width` lanes, the last of which may be filling. Lane i meets
  * lane i ^ 8, 4, 2, 1 in turn, which adds up the elements in the order of the strands. */
-enum { BYTES_float = 4 * NX_LANES, BYTES_double = NX_LANES < 8 ? 32 : 4 * NX_LANES };
-typedef float wide_float __attribute__((vector_size(BYTES_float)));
-typedef double wide_double __attribute__((vector_size(BYTES_double)));
-typedef float loose_float __attribute__((vector_size(BYTES_float), aligned(4), may_alias));
-typedef double loose_double __attribute__((vector_size(BYTES_double), aligned(8), may_alias));
-typedef int32_t lanes_float __attribute__((vector_size(BYTES_float)));
-typedef int64_t lanes_double __attribute__((vector_size(BYTES_double)));
 #define CHOOSE(test, a, b) (wide)(((lanes)(a) & (test)) | ((lanes)(b) & ~(test)))
 #define MEET(v, by) __builtin_shuffle(v, lane ^ (by))
 #define MEET_LARGER(by) top = CHOOSE(MEET(top, by) > top, MEET(top, by), top)
@@ -93,7 +114,7 @@ typedef int64_t lanes_double __attribute__((vector_size(BYTES_double)));
 #define DEFINE_SHORT(name, real, f, HAS_TOP)                                                                 \
     static inline __attribute__((always_inline)) void name##_short_##real(                                   \
         real *out, const real *a, const real *b, const int n, const int width, int64_t left) {               \
-        enum { LANES = BYTES_##real / sizeof(real) };                                                        \
+        enum { LANES = LANES(real) };                                                                        \
         typedef wide_##real wide;                                                                            \
         typedef lanes_##real lanes;                                                                          \
         typedef loose_##real loose;                                                                          \
@@ -137,18 +158,22 @@ enum { GROUP = 16 };
         double total = 0;                                                                                    \
         for (int64_t at = 0, end; at < n; at = end) {                                                        \
             end = n - at < CHUNK ? n : at + CHUNK;                                                           \
-            real s[WIDE] = {0};                                                                              \
+            wide_##real s[VECTORS(real)] = {{0}};                                                            \
+            strands_##real e;                                                                                \
             for (; at + WIDE <= end; at += WIDE) {                                                           \
                 ALONG(WIDE) {                                                                                \
-                    const real e = TERM_##name(f, a[at + i], b[at + i], top);                                \
-                    STORE(out[at + i], e);                                                                   \
-                    s[i] += e;                                                                               \
+                    e.at[i] = TERM_##name(f, a[at + i], b[at + i], top);                                     \
+                    STORE(out[at + i], e.at[i]);                                                             \
                 }                                                                                            \
+                add_##real(s, &e);                                                                           \
             }                                                                                                \
-            ALONG(end - at) {                                                                                \
-                const real e = TERM_##name(f, a[at + i], b[at + i], top);                                    \
-                STORE(out[at + i], e);                                                                       \
-                s[i] += e;                                                                                   \
+            if (at < end) {                                                                                  \
+                e = no_strands_##real();                                                                     \
+                ALONG(end - at) {                                                                            \
+                    e.at[i] = TERM_##name(f, a[at + i], b[at + i], top);                                     \
+                    STORE(out[at + i], e.at[i]);                                                             \
+                }                                                                                            \
+                add_##real(s, &e);                                                                           \
             }                                                                                                \
             total += close_##real(s);                                                                        \
         }                                                                                                    \
@@ -241,18 +266,16 @@ enum { GROUP = 16 };
         double total = 0, product = 0;                                                                       \
         for (int64_t at = 0, end; at < n; at = end) {                                                        \
             end = n - at < CHUNK ? n : at + CHUNK;                                                           \
-            real s[WIDE] = {0}, p[WIDE] = {0};                                                               \
-            for (; at + WIDE <= end; at += WIDE) {                                                           \
-                EACH(k, WIDE) {                                                                              \
-                    const real u = w ? g[at + k] * w[at + k] : g[at + k];                                    \
-                    s[k] += u;                                                                               \
-                    p[k] += u * (x[at + k] - middle);                                                        \
+            wide_##real s[VECTORS(real)] = {{0}}, p[VECTORS(real)] = {{0}};                                  \
+            strands_##real u, v;                                                                             \
+            for (; at < end; at += WIDE) {                                                                   \
+                if (end - at < WIDE) u = v = no_strands_##real();                                            \
+                ALONG(end - at < WIDE ? end - at : WIDE) {                                                   \
+                    u.at[i] = w ? g[at + i] * w[at + i] : g[at + i];                                         \
+                    v.at[i] = u.at[i] * (x[at + i] - middle);                                                \
                 }                                                                                            \
-            }                                                                                                \
-            for (int64_t k = 0; at + k < end; k++) {                                                         \
-                const real u = w ? g[at + k] * w[at + k] : g[at + k];                                        \
-                s[k] += u;                                                                                   \
-                p[k] += u * (x[at + k] - middle);                                                            \
+                add_##real(s, &u);                                                                           \
+                add_##real(p, &v);                                                                           \
             }                                                                                                \
             total += close_##real(s);                                                                        \
             product += close_##real(p);                                                                      \
@@ -281,9 +304,17 @@ enum { GROUP = 16 };
         const real m = middle ? (real)*middle : 0;                                                           \
         for (int64_t at = 0, end; at < n; at = end) {                                                        \
             end = n - at < CHUNK ? n : at + CHUNK;                                                           \
-            real s[WIDE] = {0};                                                                              \
-            for (; at + WIDE <= end; at += WIDE) EACH(k, WIDE) s[k] += TERM(g[at + k], x[at + k], m);        \
-            ALONG(end - at) s[i] += TERM(g[at + i], x[at + i], m);                                           \
+            wide_##real s[VECTORS(real)] = {{0}};                                                            \
+            strands_##real e;                                                                                \
+            for (; at + WIDE <= end; at += WIDE) {                                                           \
+                ALONG(WIDE) e.at[i] = TERM(g[at + i], x[at + i], m);                                         \
+                add_##real(s, &e);                                                                           \
+            }                                                                                                \
+            if (at < end) {                                                                                  \
+                e = no_strands_##real();                                                                     \
+                ALONG(end - at) e.at[i] = TERM(g[at + i], x[at + i], m);                                     \
+                add_##real(s, &e);                                                                           \
+            }                                                                                                \
             *to += close_##real(s);                                                                          \
         }                                                                                                    \
     }                                                                                                        \
