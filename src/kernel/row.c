@@ -98,7 +98,7 @@ typedef union { wide_double v[VECTORS(double)]; double at[WIDE]; } strands_doubl
 #define REST_log_softmax_backward REST_softmax_backward
 #define RESULT_log_softmax_backward(f, a, b, e, top, rest) ((a) - nx_element_exp##f(b) * (rest))
 
-/* Short rows: as many as a vector of the level holds, but at least one of four elements, each in `width` lanes, the last of which may be filling. Lane i meets
+/* Short rows: as many as a vector holds, each in `width` lanes, the last of which may be filling. Lane i meets
  * lane i ^ 8, 4, 2, 1 in turn, which adds up the elements in the order of the strands. */
 #define CHOOSE(test, a, b) (wide)(((lanes)(a) & (test)) | ((lanes)(b) & ~(test)))
 #define MEET(v, by) __builtin_shuffle(v, lane ^ (by))
