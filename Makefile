@@ -45,7 +45,7 @@ test: setup-versions all
 	$(PY) -m pytest -q -n auto tests/capture
 else
 test: setup-test all build/unit/done
-	$(PY) -m pytest -q -n auto --durations=15 --ignore=tests/packages tests
+	NARTHEX_VERSIONS=1 $(PY) -m pytest -q -n auto --durations=15 --ignore=tests/packages tests
 endif
 
 test-packages: setup-packages all

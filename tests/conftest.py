@@ -24,6 +24,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     tell_known_names(terminalreporter, reports)
     tell_kernels(terminalreporter, reports)
     tell_programs(terminalreporter)
+    tell_versions(terminalreporter, reports)
 
 
 PROGRAMS = {
@@ -50,10 +51,18 @@ def tell_counted(terminalreporter: Any, tests: dict[str, tuple[str, str]]) -> bo
 
 
 def tell_programs(terminalreporter: Any) -> None:
-    """Programs that run as under PyTorch, and the CPython that ran them."""
-    if tell_counted(terminalreporter, PROGRAMS):
-        others = "make test PYTHON=python3.12 and python3.13 run what needs no PyTorch there"
-        terminalreporter.write_line(f"under CPython {platform.python_version()}; {others}")
+    """Programs that run as under PyTorch."""
+    tell_counted(terminalreporter, PROGRAMS)
+
+
+def tell_versions(terminalreporter: Any, reports: list[Any]) -> None:
+    """Under which versions of CPython what ran (tests/capture/test_versions.py)."""
+    others = {}  # a test's last word counts
+    for report in reports:
+        others.update((report.nodeid, value) for name, value in report.user_properties if name == "versions")
+    if others:
+        line = "; ".join([f"{platform.python_version()} whole", *others.values()])
+        terminalreporter.write_line(f"versions of CPython: {line}")
 
 
 def tell_known_names(terminalreporter: Any, reports: list[Any]) -> None:

@@ -86,9 +86,6 @@ def steps() -> Iterator[Step]:
 
     yield "random programs", [*PYTHON, "tests.capture.test_random", "0-100000"], {}
 
-    versions = [*PYTHON, "pytest", "-q", "-rs", "-n", "0", "tests/capture/test_versions.py"]
-    yield "capture under other versions of CPython", versions, {"NARTHEX_VERSIONS": "1"}
-
     folders = [f"-Dpython.platlibdir={SITE}", f"-Dpython.purelibdir={SITE}"]
     yield "sanitizers: set up", setup(ASAN, "-Db_sanitize=address,undefined", *folders), {}
     yield "sanitizers: build", ["meson", "install", "-C", str(ASAN), "--quiet"], {}
