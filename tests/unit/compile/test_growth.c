@@ -1,4 +1,4 @@
-/* What compiling and running costs a node must not grow with the number of nodes. Graphs of many shapes, of 100 and of 10,000
+/* What compiling and running costs a node must not grow with the number of nodes. Graphs of many shapes, of 100 and of 4,000
  * nodes, go through all phases in both modes, with gradients and without. Nothing is timed: count.c counts the steps that the
  * library takes. With NX_GROWTH set the table of steps a node is printed. */
 #include "compile/private.h"
@@ -14,7 +14,7 @@ extern _Thread_local uint64_t nx_count_steps;
     do {                                                                                 \
         if ((expr) != NX_OK) fail_msg("%s: %s", #expr, nx_error_message());              \
     } while (0)
-enum { FEW = 100, MANY = 10000 };
+enum { FEW = 100, MANY = 4000 };
 
 /* ---- shapes ------------------------------------------------------------------------------------------- */
 /* A shape says n nodes one by one; "@" in `node` is i, "~" is i - 1. */
@@ -173,7 +173,7 @@ static void test_steps_a_node(void **state) {
         count(s, MANY, mode, at & 2, many);
         for (int k = 0; k < PHASES; k++) {
             double one = (double)few[k] / FEW, other = (double)many[k] / MANY;
-            bool bad = other > 1.5 * one + 100;
+            bool bad = other > 1.35 * one + 60; /* what is sorted costs the logarithm more */
             grows = grows || bad;
             if (tells || bad)
                 print_message("%-28s %-15s %-9s %-8s %9.0f %9.0f steps a node%s\n", s->name, at & 1 ? "reduce-overhead" : "max-autotune",
