@@ -5,7 +5,7 @@
 # make demo   a GPT trained on real text, compiled and eagerly; its text from Python and from C; without PyTorch
 # make wheel  a wheel in dist/, tried in an empty environment
 # Further: make bench, make bench-models, make bench-ops, make check-hostile, make clean.
-# PYTHON=python3.12 or python3.13 for another version of CPython than 3.11: `make test` runs what needs no PyTorch there.
+# PYTHON=python3.12, python3.13 or python3.14 for another version of CPython than 3.11: `make test` runs what needs no PyTorch there.
 PYTHON ?= python3.11
 export PYTHON
 PY := .venv/bin/python
@@ -38,7 +38,7 @@ setup-wheel:
 line: setup-test all
 	$(PY) -m tests.line
 
-ifneq ($(filter %3.12 %3.13,$(PYTHON)),)
+ifneq ($(filter %3.12 %3.13 %3.14,$(PYTHON)),)
 setup-versions:
 	@tools/setup.sh versions
 test: setup-versions all

@@ -3,7 +3,7 @@
 # examples included. Installs missing system packages with apt when it may, and otherwise prints the one line to run.
 # "bench": the tests' and the rivals of whole networks.
 # "wheel": what makes a wheel. "packages": the tests' and public packages that run unmodified; "hostile": the tests' and a cross compiler for 64-bit ARM.
-# "versions": what the tests need that run without PyTorch, under CPython 3.12 and 3.13. PYTHON names the interpreter (python3.11),
+# "versions": what the tests need that run without PyTorch, under CPython 3.12 to 3.14. PYTHON names the interpreter (python3.11),
 # VENV the folder (.venv).
 # Usage: tools/setup.sh [demo|test|bench|packages|hostile|wheel|versions]
 set -euo pipefail

@@ -263,7 +263,7 @@ static PyObject *function_gradients(PyObject *module, PyObject *const *given, Py
     usual = usual && PyTuple_GET_SIZE(grads) == PyTuple_GET_SIZE(results);
     for (Py_ssize_t k = 0; usual && k < PyTuple_GET_SIZE(grads); k++) {
         PyObject *facts = PyTuple_GET_ITEM(results, k);
-        usual = facts == Py_None || (PyTuple_GET_ITEM(grads, k) != Py_None && Py_SIZE(PyTuple_GET_ITEM(facts, 4)) == 0);
+        usual = facts == Py_None || (PyTuple_GET_ITEM(grads, k) != Py_None && PyObject_Not(PyTuple_GET_ITEM(facts, 4)) == 1);
     }
     return Py_NewRef(usual ? grads : Py_None);
 }

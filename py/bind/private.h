@@ -89,7 +89,7 @@ int nxpy_size_fix_format(nx_tensor *x, int64_t format); /* fixes what nx_lies_in
 const char *nxpy_type_text(PyObject *o);              /* "Tensor", "int" ... as PyTorch's messages name it */
 PyObject *nxpy_from_numpy(PyObject *array); /* a tensor over its memory */
 /* Lent: the parts lie in the object. */
-static inline nx_value nxpy_complex_value(PyObject *o) { return nx_value_complex(&((PyComplexObject *)o)->cval.real); }
+static inline nx_value nxpy_complex_value(PyObject *o) { return nx_value_complex((const double *)&((PyComplexObject *)o)->cval); }
 bool nxpy_numpy_number(PyObject *o, nx_value *out); /* a bool or float of numpy's that is no Python float */
 
 int nxpy_add_words(PyObject *module);

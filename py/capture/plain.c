@@ -49,7 +49,7 @@ static int call(plain *p, int above, PyObject *names) {
 }
 
 static int call_unpacked(plain *p) {
-    int has_dict = p->in.arg & 1;
+    int has_dict = p->in.arg & 1 || p->in.flag;
     PyObject *keywords = has_dict ? at(p, 1) : NULL, *args = at(p, 1 + has_dict);
     if (!PyTuple_CheckExact(args) || (keywords && !PyDict_CheckExact(keywords))) return 0;
     return finish(p, 3 + has_dict, PyObject_Call(at(p, 2 + has_dict + !NXPY_NULL_FIRST), args, keywords));
@@ -71,6 +71,14 @@ static int enter(plain *p) {
     if (!result) return Py_DECREF(leave), -1;
     nxpy_value_put(p->view, p->view->n_locals + p->depth - 1, leave);
     return finish(p, 0, result);
+}
+
+static int load_special(plain *p) {
+    PyObject *method = special(at(p, 1), nxpy_special_name(p->in.arg));
+    if (!method) return PyErr_Occurred() ? -1 : 0;
+    (void)finish(p, 1, method);
+    nxpy_value_set(p->view, p->view->n_locals + p->depth++, NULL);
+    return 1;
 }
 
 static int step_iterator(plain *p) {
@@ -105,6 +113,7 @@ static int run(plain *p) {
     case NXPY_OP_to_bool: return finish_truth(p, 1, PyObject_IsTrue(at(p, 1)));
     case NXPY_OP_call_function_ex: return call_unpacked(p);
     case NXPY_OP_before_with: return enter(p);
+    case NXPY_OP_load_special: return load_special(p);
     case NXPY_OP_load_attr: return finish(p, 1, PyObject_GetAttr(at(p, 1), name_of(p)));
     case NXPY_OP_store_attr: return finish_without(p, 2, PyObject_SetAttr(at(p, 1), name_of(p), at(p, 2)));
     case NXPY_OP_delete_attr: return finish_without(p, 1, PyObject_SetAttr(at(p, 1), name_of(p), NULL));

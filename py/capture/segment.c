@@ -239,7 +239,12 @@ typedef struct drive_state {
     bool plain;                 /* the interpreter runs the rest: a graph failed and changed nothing */
     PyObject **values;          /* room for `n_values` slots; owned */
     int n_values;
+    PyObject **roots;           /* room for all values of the frame */
 } drive_state;
+
+static PyObject *const *roots_of(const drive_state *drive) {
+    return nxpy_values(&drive->view, drive->view.n_locals + nxpy_frame_depth(drive->frame), drive->roots);
+}
 
 static int make_room(drive_state *drive, int n_slots) {
     PyObject **values = n_slots > drive->n_values ? nx_alloc(sizeof *values * (size_t)n_slots) : drive->values;
@@ -272,7 +277,7 @@ static int fit_one(drive_state *drive, nxpy_point *point) {
     for (int k = 0; k < point->segments.n; k++) {
         nxpy_segment *segment = point->segments.at[k];
         if (segment->guards.n_slots > drive->n_values) continue; /* added meanwhile */
-        if (!segment->fitted || !nxpy_guards_hold(&segment->guards, nxpy_values(&drive->view), drive->values)) continue;
+        if (!segment->fitted || !nxpy_guards_hold(&segment->guards, roots_of(drive), drive->values)) continue;
         if (nxpy__fit_find(segment, drive->values) != 0) continue;
         if (segment->n_made >= NXPY_MAX_NUMBER_FITS) return give_up(drive, point); /* compiling at every call gains nothing */
         nxpy__hook_hold(false); /* the backend runs as it would without us */
@@ -284,7 +289,7 @@ static int fit_one(drive_state *drive, nxpy_point *point) {
 }
 
 static nxpy_segment *find(const drive_state *drive, nxpy_point *point) {
-    return nxpy__point_find(point, nxpy_values(&drive->view), drive->values, drive->tried.at, drive->tried.n);
+    return nxpy__point_find(point, roots_of(drive), drive->values, drive->tried.at, drive->tried.n);
 }
 
 /* A segment that holds here, fitted if need be; nothing runs between this and the use of drive->values. 1: *out; 0: there
@@ -307,11 +312,11 @@ static PyObject *told_reason(const nxpy_told *told) {
 static int tell_reason(drive_state *drive, nxpy_point *point) {
     const nxpy_segment *newest = point->segments.at[0];
     nxpy_guards *guards = &point->segments.at[0]->guards;
-    int row = nxpy_guards_check(guards, nxpy_values(&drive->view), drive->values);
+    int row = nxpy_guards_check(guards, roots_of(drive), drive->values);
     const nxpy_fit *fit = newest->n_fits ? newest->fits[0] : NULL;
     const nxpy_told *told = row < 0 && newest->told.n && drive->tried.n ? &newest->told.at[0] : NULL;
     PyObject *why = row < 0 && fit ? fit->why : NULL; /* the guards hold: a check of a size failed */
-    PyObject *reason = row >= 0 ? nxpy_guards_explain(guards, row, nxpy_values(&drive->view))
+    PyObject *reason = row >= 0 ? nxpy_guards_explain(guards, row, roots_of(drive))
                        : told   ? told_reason(told)
                        : why    ? Py_NewRef(why)
                                 : PyUnicode_FromString("?");
@@ -362,7 +367,7 @@ static int trace_here(drive_state *drive, nxpy_point *point) {
         return 0;
     }
     if (make_room(drive, made->guards.n_slots) < 0) return nxpy__segment_free(made), -1;
-    bool stable = nxpy_guards_check(&made->guards, nxpy_values(&drive->view), drive->values) < 0;
+    bool stable = nxpy_guards_check(&made->guards, roots_of(drive), drive->values) < 0;
     if (stable && !nxpy__numbers_are_traced(made, drive->values)) { /* it was written by a way that the trace does not know */
         point->dead = true;
         return nxpy__segment_free(made), 0;
@@ -453,15 +458,17 @@ static PyObject *run_segment(drive_state *drive, nxpy_segment *segment, bool *go
 static int64_t time_guards(nxpy_segment *segment, const drive_state *drive) {
     enum { TIMES = 64 };
     int64_t begin = nx_now();
-    for (int k = 0; k < TIMES; k++) (void)nxpy_guards_hold(&segment->guards, nxpy_values(&drive->view), drive->values);
+    for (int k = 0; k < TIMES; k++) (void)nxpy_guards_hold(&segment->guards, roots_of(drive), drive->values);
     return (nx_now() - begin) / TIMES;
 }
 
 PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thread, nxpy_frame *frame) {
     drive_state *drive = &(drive_state){.owner = owner, .root = root, .thread = thread, .frame = frame};
     nxpy_frame_view(frame, &drive->view);
-    PyObject *result = NULL;
-    bool goes_on = true;
+    PyObject *result = NULL, *local[64];
+    int n = NXPY_SLOTS_ARE_MARKED ? drive->view.n_locals + drive->view.code->co_stacksize : 0;
+    drive->roots = n <= NX_COUNT(local) ? local : nx_alloc(sizeof *local * (size_t)n);
+    bool goes_on = drive->roots || (nxpy_raise(NX_NO_MEMORY), false);
     while (goes_on) {
         nxpy_segment *segment = NULL;
         bool plain = drive->plain || nxpy_thread_is_traced(thread); /* by a debugger that the last instruction began */
@@ -481,6 +488,7 @@ PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thre
         /* an exception of our own leaves the frame as it is: its caller clears it */
     }
     nx_free(drive->values);
+    if (drive->roots != local) nx_free(drive->roots);
     nx_vec_free(&drive->tried);
     return result;
 }

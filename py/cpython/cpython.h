@@ -45,8 +45,9 @@ static inline void nxpy_value_put(nxpy_view *view, int k, PyObject *value) {
     nxpy_value_set(view, k, value);
     Py_XDECREF(old);
 }
-/* All values as guards read them; lent until the frame goes on. */
-static inline PyObject *const *nxpy_values(const nxpy_view *view) { return nxpy_slots_read(view->slots); }
+/* The first n values as guards read them: in `room` (of n) where the frame's own are marked, and else in the frame; lent until that
+ * goes on. */
+static inline PyObject *const *nxpy_values(const nxpy_view *view, int n, PyObject **room) { return nxpy_slots_read(view->slots, n, room); }
 PyFunctionObject *nxpy_frame_function(nxpy_frame *frame);
 int nxpy_frame_next(nxpy_frame *frame);                  /* code unit of the next instruction */
 int nxpy_frame_depth(nxpy_frame *frame);                 /* values on the stack */
@@ -85,7 +86,7 @@ typedef enum nxpy_binary {
 /* What the argument of one of CPython's own instructions is. */
 typedef enum nxpy_means {
     NXPY_MEANS_NONE, NXPY_MEANS_INT, NXPY_MEANS_NAME, NXPY_MEANS_GLOBAL, NXPY_MEANS_CONST, NXPY_MEANS_LOCAL, NXPY_MEANS_JUMP,
-    NXPY_MEANS_JUMP_BACK, NXPY_MEANS_COMPARE,
+    NXPY_MEANS_JUMP_BACK, NXPY_MEANS_COMPARE, NXPY_MEANS_OPERATOR,
     NXPY_MEANS_ATTRIBUTE, NXPY_MEANS_SUPER, NXPY_MEANS_LOCALS, NXPY_MEANS_INTRINSIC
 } nxpy_means;
 typedef struct nxpy_instr {
@@ -104,6 +105,14 @@ const char *nxpy_opcode_name(int op);
 /* Where an exception that the instruction at `unit` raises is caught in its own frame; false: nowhere. */
 typedef struct nxpy_catcher { int unit, depth; bool pushes_unit; } nxpy_catcher; /* the stack is cut to depth first */
 bool nxpy_catcher_find(const nxpy_view *view, int unit, nxpy_catcher *out);
+PyObject *nxpy_catcher_unit(int unit); /* what it pushes then; NULL with an exception */
+/* What load_common_constant pushes; lent. NULL: none. */
+PyObject *nxpy_common_constant(PyThreadState *thread, int which);
+/* The method that load_special means. */
+static inline const char *nxpy_special_name(int which) {
+    static const char *const names[] = {"__enter__", "__exit__", "__aenter__", "__aexit__"};
+    return names[which];
+}
 /* The exception that is being handled; replaced: takes `value` (NULL: none), returns the one before. */
 PyObject *nxpy_handled(PyThreadState *thread); /* lent; NULL or None: none */
 PyObject *nxpy_handled_swap(PyThreadState *thread, PyObject *value);
@@ -153,5 +162,9 @@ int nxpy_abc_init(void); /* once; 0, or -1 with an exception */
 /* What a class or its bases hold under an interned name, lent; NULL without an exception. */
 static inline PyObject *nxpy_type_lookup(PyTypeObject *type, PyObject *name) { return _PyType_Lookup(type, name); }
 static inline PyTypeObject *nxpy_weakref_type(void) { return &_PyWeakref_RefType; }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* with the interpreter's lock a lent reference will do */
+static inline PyObject *nxpy_weakref_object(PyObject *weak) { return PyWeakref_GET_OBJECT(weak); } /* None: it is gone */
+#pragma GCC diagnostic pop
 
 #endif

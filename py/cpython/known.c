@@ -99,6 +99,9 @@ static void decode(nxpy_instr *in) {
         in->flag = flag == 5 && (in->arg & 16) != 0;
         in->arg >>= flag;
         break;
+    case NXPY_MEANS_OPERATOR: /* nxpy_binary, and behind the last of them x[y] */
+        if (in->arg > NXPY_BINARY_INPLACE_XOR) in->op = NXPY_OP_binary_subscr;
+        break;
     case NXPY_MEANS_INTRINSIC: decode_intrinsic(in); break;
     default: break;
     }

@@ -6,7 +6,7 @@
 #include "cpython/cpython.h"
 
 const char *nxpy_cpython_problem(void) {
-    return "torch.compile: this build of Narthex captures no functions (it does under CPython 3.11 to 3.13); they run uncompiled";
+    return "torch.compile: this build of Narthex captures no functions (it does under CPython 3.11 to 3.14); they run uncompiled";
 }
 
 void nxpy_hook_set(nxpy_eval_fn *fn) {}
@@ -30,6 +30,8 @@ nxpy_instr nxpy_instr_at(const nxpy_view *view, int unit) { return (nxpy_instr){
 nxpy_instr nxpy_instr_own(const nxpy_view *view, int unit) { return nxpy_instr_at(view, unit); }
 const char *nxpy_opcode_name(int op) { return "?"; }
 bool nxpy_catcher_find(const nxpy_view *view, int unit, nxpy_catcher *out) { return false; }
+PyObject *nxpy_catcher_unit(int unit) { return NULL; }
+PyObject *nxpy_common_constant(PyThreadState *thread, int which) { return NULL; }
 PyObject *nxpy_handled(PyThreadState *thread) { return NULL; }
 PyObject *nxpy_handled_swap(PyThreadState *thread, PyObject *value) { return value; }
 PyObject *nxpy_traceback_new(PyCodeObject *code, PyObject *globals, int line) { return Py_NewRef(Py_None); }

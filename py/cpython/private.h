@@ -21,6 +21,15 @@ bool nxpy__frame_is_over(PyThreadState *thread, nxpy_frame *frame); /* cleared, 
 void *nxpy__chain(PyThreadState *thread);                /* the thread's chain of frames, and as it was before */
 void nxpy__chain_back(PyThreadState *thread, void *chain);
 void nxpy__unit_set(PyCodeObject *code, int unit, int opcode, int argument);
+void nxpy__units_copy(PyCodeObject *copy, PyCodeObject *code, int first, int last); /* units [first, last), not specialised */
+/* How many values are on the stack when units [first, last), begun with `depth`, have gone to unit `at`. */
+int nxpy__depth_after(const nxpy_view *view, int first, int last, int at, int depth);
+/* Whether the interpreter can be stopped in the frame where it holds that many values on its stack. */
+bool nxpy__may_step(PyThreadState *thread, const nxpy_view *view, nxpy_frame *frame, int depth);
+/* A copy of the code in which units [first, last), begun with `depth`, run and all else stops. */
+PyObject *nxpy__stepper_new(const nxpy_view *view, int first, int last, int depth);
+/* The unit behind them where it has stopped, and given `result`. */
+int nxpy__stepped_to(PyThreadState *thread, const nxpy_view *view, nxpy_frame *frame, int first, int last, int depth, PyObject *result);
 extern const int nxpy__stop_opcode, nxpy__return_opcode, nxpy__return_const_opcode, nxpy__prefix_opcode;
 
 #endif

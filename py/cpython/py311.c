@@ -76,6 +76,9 @@ int nxpy__base_opcode(PyCodeObject *code, int unit) { return _PyOpcode_Deopt[_Py
 int nxpy__opcode_caches(int opcode) { return _PyOpcode_Caches[opcode]; }
 int nxpy__opcode_argument(PyCodeObject *code, int unit) { return _Py_OPARG(_PyCode_CODE(code)[unit]); }
 
+PyObject *nxpy_catcher_unit(int unit) { return PyLong_FromLong(unit); }
+PyObject *nxpy_common_constant(PyThreadState *thread, int which) { return PyExc_AssertionError; }
+
 /* ---- generators -------------------------------------------------------------------------------------------- */
 PyObject *nxpy_frame_generator(nxpy_frame *frame) {
     return frame->owner == FRAME_OWNED_BY_GENERATOR ? (PyObject *)_PyFrame_GetGenerator(frame) : NULL;

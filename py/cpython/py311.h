@@ -3,9 +3,12 @@ typedef struct nxpy_lines { PyCodeAddressRange range; bool ready; } nxpy_lines;
 
 /* One value of a frame. */
 typedef struct nxpy_slot { PyObject *value; } nxpy_slot;
+enum { NXPY_SLOTS_ARE_MARKED = 0 };
 static inline PyObject *nxpy_slot_get(const nxpy_slot *slot) { return slot->value; }
 static inline void nxpy_slot_set(nxpy_slot *slot, PyObject *value) { slot->value = value; }
-static inline PyObject *const *nxpy_slots_read(const nxpy_slot *slots) { return (PyObject *const *)slots; }
+static inline PyObject *const *nxpy_slots_read(const nxpy_slot *slots, int n, PyObject **room) {
+    return (PyObject *const *)slots;
+}
 
 /* Another number whenever the dict has changed. */
 static inline uint64_t nxpy_dict_version(PyObject *dict) { return ((PyDictObject *)dict)->ma_version_tag; }
@@ -29,9 +32,15 @@ enum { NXPY_NULL_FIRST = 1 };
 static inline PyObject *nxpy_dict_at(PyObject *object, int offset) { return *(PyObject **)((char *)object + offset); }
 /* What a class itself holds; lent. */
 static inline PyObject *nxpy_type_dict(PyTypeObject *type) { return type->tp_dict; }
-/* Where a function keeps its type parameters; 0: it has none. */
-enum { NXPY_TYPE_PARAMS = 0 };
+/* Another number whenever the class or one of its bases has changed; 0: it has none now. */
+static inline unsigned nxpy_type_version(PyTypeObject *type) {
+    return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+}
+/* Where a function keeps its type parameters, and what computes its annotations; 0: it has none. */
+enum { NXPY_TYPE_PARAMS = 0, NXPY_ANNOTATE = 0 };
 /* What hangs on a code object under `index`, forgotten with it; *out NULL: nothing. */
 static inline Py_ssize_t nxpy_code_index(freefunc forget) { return _PyEval_RequestCodeExtraIndex(forget); }
 static inline int nxpy_code_get(PyObject *code, Py_ssize_t index, void **out) { return _PyCode_GetExtra(code, index, out); }
 static inline int nxpy_code_set(PyObject *code, Py_ssize_t index, void *extra) { return _PyCode_SetExtra(code, index, extra); }
+/* What the interpreter says of a class that `await` does not take. */
+#define NXPY_AWAIT_TEXT "object %.100s can't be used in 'await' expression"

@@ -112,6 +112,9 @@ void nxpy__unit_set(PyCodeObject *code, int unit, int opcode, int argument) {
     _PyCode_CODE(code)[unit] = (_Py_CODEUNIT){.op = {.code = (uint8_t)opcode, .arg = (uint8_t)argument}};
 }
 
+PyObject *nxpy_catcher_unit(int unit) { return PyLong_FromLong(unit); }
+PyObject *nxpy_common_constant(PyThreadState *thread, int which) { return PyExc_AssertionError; }
+
 /* ---- generators -------------------------------------------------------------------------------------------- */
 PyObject *nxpy_frame_generator(nxpy_frame *frame) {
     return frame->owner == FRAME_OWNED_BY_GENERATOR ? (PyObject *)_PyFrame_GetGenerator(frame) : NULL;

@@ -3,9 +3,12 @@ typedef struct nxpy_lines { PyCodeAddressRange range; bool ready; } nxpy_lines;
 
 /* One value of a frame. */
 typedef struct nxpy_slot { PyObject *value; } nxpy_slot;
+enum { NXPY_SLOTS_ARE_MARKED = 0 };
 static inline PyObject *nxpy_slot_get(const nxpy_slot *slot) { return slot->value; }
 static inline void nxpy_slot_set(nxpy_slot *slot, PyObject *value) { slot->value = value; }
-static inline PyObject *const *nxpy_slots_read(const nxpy_slot *slots) { return (PyObject *const *)slots; }
+static inline PyObject *const *nxpy_slots_read(const nxpy_slot *slots, int n, PyObject **room) {
+    return (PyObject *const *)slots;
+}
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* of ma_version_tag, which this version keeps */
@@ -41,9 +44,15 @@ static inline PyObject *nxpy_type_dict(PyTypeObject *type) {
     Py_XDECREF(dict);
     return dict;
 }
-/* Where a function keeps its type parameters; 0: it has none. */
-enum { NXPY_TYPE_PARAMS = offsetof(PyFunctionObject, func_typeparams) };
+/* Another number whenever the class or one of its bases has changed; 0: it has none now. */
+static inline unsigned nxpy_type_version(PyTypeObject *type) {
+    return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+}
+/* Where a function keeps its type parameters, and what computes its annotations; 0: it has none. */
+enum { NXPY_TYPE_PARAMS = offsetof(PyFunctionObject, func_typeparams), NXPY_ANNOTATE = 0 };
 /* What hangs on a code object under `index`, forgotten with it; *out NULL: nothing. */
 static inline Py_ssize_t nxpy_code_index(freefunc forget) { return PyUnstable_Eval_RequestCodeExtraIndex(forget); }
 static inline int nxpy_code_get(PyObject *code, Py_ssize_t index, void **out) { return PyUnstable_Code_GetExtra(code, index, out); }
 static inline int nxpy_code_set(PyObject *code, Py_ssize_t index, void *extra) { return PyUnstable_Code_SetExtra(code, index, extra); }
+/* What the interpreter says of a class that `await` does not take. */
+#define NXPY_AWAIT_TEXT "object %.100s can't be used in 'await' expression"

@@ -3,10 +3,10 @@
  * In: frames of the running thread. Out: the frame behind the instruction, or cleared.
  * What must hold, as the interpreter has it since 3.12:
  * - who evaluates a frame clears it and takes it off the thread's stack, with a result as with an exception;
- * - INTERPRETER_EXIT returns from the loop and leaves the frame as it is, but for its depth. A copy of the code in which every
- *   instruction but one is that therefore runs just that one and stops, wherever it jumps and whatever handler an exception
- *   finds; the depth follows from the instruction and from where it stopped.
- * Next: py/loop/eval.c. */
+ * - INTERPRETER_EXIT returns from the loop and leaves the frame as it is, but for its depth. A copy of the code in which that
+ *   follows one instruction, wherever it jumps and whatever handler an exception finds, runs just that one and stops; the depth
+ *   follows from the instruction and from where it stopped.
+ * Next: steps312.c and steps314.c, for such copies. */
 #define Py_BUILD_CORE 1
 #include <Python.h>
 
@@ -16,19 +16,12 @@
 
 #include "cpython/private.h"
 
-/* A copy of `code` in which all but units [first, last) stops. A quickened form may do the next instruction as well. */
-static PyObject *stepper_new(PyCodeObject *code, int first, int last) {
-    PyObject *copy = PyObject_CallMethod((PyObject *)code, "replace", NULL); /* not yet specialised */
-    if (!copy) return NULL;
-    for (int k = 0; k < Py_SIZE(copy); k++) {
-        if (k < first || k >= last) nxpy__unit_set((PyCodeObject *)copy, k, nxpy__stop_opcode, 0);
-    }
+void nxpy__units_copy(PyCodeObject *copy, PyCodeObject *code, int first, int last) {
     for (int k = first; k < last;) {
         int opcode = nxpy__base_opcode(code, k);
-        nxpy__unit_set((PyCodeObject *)copy, k, opcode, nxpy__opcode_argument(code, k));
+        nxpy__unit_set(copy, k, opcode, nxpy__opcode_argument(code, k));
         k += 1 + nxpy__opcode_caches(opcode);
     }
-    return copy;
 }
 
 /* The opcode at `unit` with its prefixes: its own unit and whole argument. */
@@ -55,10 +48,19 @@ static int stack_effect(PyCodeObject *code, int first, int last, bool jumped) {
     return effect;
 }
 
-static int depth_after(const nxpy_view *view, int first, int last, int at, int depth) {
+int nxpy__depth_after(const nxpy_view *view, int first, int last, int at, int depth) {
     nxpy_catcher catcher;
     if (nxpy_catcher_find(view, first, &catcher) && at == catcher.unit) return catcher.depth + catcher.pushes_unit + 1;
     return depth + stack_effect(view->code, first, last, at != last);
+}
+
+/* The most values that the instructions may leave on the stack. */
+static int most_depth(const nxpy_view *view, int first, int last, int depth) {
+    nxpy_catcher catcher;
+    int on = depth + stack_effect(view->code, first, last, false), jumped = depth + stack_effect(view->code, first, last, true);
+    int caught = nxpy_catcher_find(view, first, &catcher) ? catcher.depth + catcher.pushes_unit + 1 : 0;
+    int most = on > jumped ? on : jumped;
+    return most > caught ? most : caught;
 }
 
 PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, int last, PyObject **stepper, bool *stopped) {
@@ -66,7 +68,11 @@ PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, i
     int depth = nxpy_frame_depth(frame);
     nxpy_frame_view(frame, &view);
     *stopped = false;
-    if (!*stepper && !(*stepper = stepper_new(view.code, first, last))) return NULL;
+    if (!nxpy__may_step(thread, &view, frame, most_depth(&view, first, last, depth))) { /* the interpreter runs the rest */
+        nxpy_frame_set(frame, first, depth);
+        return _PyEval_EvalFrameDefault(thread, frame, 0);
+    }
+    if (!*stepper && !(*stepper = nxpy__stepper_new(&view, first, last, depth))) return NULL;
     PyCodeObject *copy = (PyCodeObject *)Py_NewRef(*stepper);
     nxpy__frame_code_set(frame, copy); /* it owns this one, and we meanwhile the other */
     nxpy_frame_set(frame, first, depth);
@@ -78,10 +84,11 @@ PyObject *nxpy_frame_step(PyThreadState *thread, nxpy_frame *frame, int first, i
     }
     nxpy__chain_back(thread, chain);
     thread->py_recursion_remaining++; /* a return would have done it */
-    int at = nxpy__frame_at(frame);
+    int at = nxpy__stepped_to(thread, &view, frame, first, last, depth, result);
     nxpy__frame_code_set(frame, view.code);
     Py_DECREF(copy);
-    nxpy_frame_set(frame, at, depth_after(&view, first, last, at, depth));
+    nxpy_frame_set(frame, at, nxpy__depth_after(&view, first, last, at, depth));
+    nxpy_frame_view(frame, &view); /* what the instruction has left is the frame's own */
     *stopped = true;
     return NULL;
 }
@@ -108,7 +115,7 @@ PyObject *nxpy_frame_throw(PyThreadState *thread, nxpy_frame *frame, PyObject **
     if (object) (void)PyTraceBack_Here(object);
     nxpy_frame_leave(thread, &link);
     if (!nxpy_catcher_find(&view, at, &catcher)) return NULL;
-    PyObject *unit = catcher.pushes_unit ? PyLong_FromLong(at) : NULL;
+    PyObject *unit = catcher.pushes_unit ? nxpy_catcher_unit(at) : NULL;
     if (catcher.pushes_unit && !unit) return NULL;
     error = PyErr_GetRaisedException();
     cut_stack(&view, depth, catcher.depth);

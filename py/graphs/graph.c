@@ -189,7 +189,7 @@ static PyObject *node_meta(PyObject *self, void *unused) {
 }
 
 static PyObject *node_repr(PyObject *self) { return PyUnicode_FromString(node_of(self)->name); }
-static Py_hash_t node_hash(PyObject *self) { return _Py_HashPointer(node_of(self)); }
+static Py_hash_t node_hash(PyObject *self) { return (Py_hash_t)((uintptr_t)node_of(self) >> 4); }
 static PyObject *node_compare(PyObject *a, PyObject *b, int how) {
     if (Py_TYPE(b) != &node_type || (how != Py_EQ && how != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     return PyBool_FromLong((node_of(a) == node_of(b)) == (how == Py_EQ));

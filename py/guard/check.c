@@ -43,10 +43,10 @@ static inline bool check_VALUE(CHECK_ARGS) {
 }
 static inline bool check_TYPE_VALUE(CHECK_ARGS) {
     PyTypeObject *type = (PyTypeObject *)row->b;
-    bool valid = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
-    if (NX_UNLIKELY(!valid || row->version != type->tp_version_tag)) {
+    unsigned version = nxpy_type_version(type);
+    if (NX_UNLIKELY(!version || row->version != version)) {
         row->seen = nxpy_type_lookup(type, row->a);
-        row->version = PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+        row->version = nxpy_type_version(type);
     }
     return fetched(row, values, row->seen);
 }
@@ -324,7 +324,7 @@ static inline uint64_t watched_version(const nxpy_guard_step *step, PyObject *co
     if (!of) return 0;
     switch (step->code) {
     case NXPY_STEP_TYPE:
-        return PyType_HasFeature((PyTypeObject *)of, Py_TPFLAGS_VALID_VERSION_TAG) ? ((PyTypeObject *)of)->tp_version_tag : 0;
+        return nxpy_type_version((PyTypeObject *)of);
     case NXPY_STEP_INSTANCE:
         of = Py_TYPE(of) == (PyTypeObject *)step->of ? nxpy_dict_at(of, step->offset) : NULL;
         return of ? nxpy_dict_version(of) : 0;

@@ -562,6 +562,9 @@ static int of_function(nxpy_trace *trace, PyObject *object, PyObject *name, PyOb
         if (nxpy__is_born(trace, object) && nxpy__admit(trace, value) < 0) return -1;
         return of_field(trace, object, name, offsetof(PyFunctionObject, func_annotations), out);
     }
+    if (NXPY_ANNOTATE && PyUnicode_CompareWithASCIIString(name, "__annotate__") == 0) {
+        return of_field_or(trace, object, name, NXPY_ANNOTATE, Py_NewRef(Py_None), out);
+    }
     if (NXPY_TYPE_PARAMS && PyUnicode_CompareWithASCIIString(name, "__type_params__") == 0) {
         return of_field_or(trace, object, name, NXPY_TYPE_PARAMS, PyTuple_New(0), out);
     }

@@ -7,6 +7,8 @@
  * Next: attributes.c for how callables are found. */
 #include "loop/private.h"
 
+#include "nn/nn.h"
+
 enum { READS = 1, CHANGES, LOOKS, COMPUTES, HANDS_ON, APPENDS, ASKS, TORCH };
 static nx_map calls;    /* callable -> what it does; filled once, holds for ever */
 static nx_map specials; /* callable -> nxpy_special_fn */
@@ -345,7 +347,7 @@ done:
 /* What a weak reference refers to. */
 static PyObject *call_weak(nxpy_loop *loop, PyObject *weak) {
     nxpy_trace *trace = loop->trace;
-    PyObject *name = nxpy__name("()"), *value = PyWeakref_GET_OBJECT(weak);
+    PyObject *name = nxpy__name("()"), *value = nxpy_weakref_object(weak);
     int slot = name ? nxpy__slot_of(trace, weak) : -1;
     int done = slot < 0 ? -1 : nxpy__fetch(trace, NXPY_ROW_FIELD, slot, name, NULL, offsetof(PyWeakReference, wr_object), value);
     return done < 0 ? (nxpy__stop_error(trace), NULL) : Py_NewRef(value);
@@ -480,9 +482,10 @@ int op_call_kw(nxpy_loop *loop, int arg) { return call_there(loop, arg, 1, nxpy_
 
 int op_call_function_ex(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    int has_dict = arg & 1;
-    PyObject *keywords = has_dict ? USE(1) : NULL, *args = USE(1 + has_dict);
-    if (!args || (has_dict && !keywords)) return -1;
+    int has_dict = arg & 1 || loop->in.flag;
+    bool named = has_dict && nxpy__at(loop, 1);
+    PyObject *keywords = named ? USE(1) : NULL, *args = USE(1 + has_dict);
+    if (!args || (named && !keywords)) return -1;
     if (!PyTuple_CheckExact(args)) {
         PyObject *tuple = nxpy__sequence(loop, args, true);
         if (!tuple) return nxpy__stop_error(trace);
@@ -535,7 +538,8 @@ int op_set_function_attribute(nxpy_loop *loop, int arg) {
     if (!part || nxpy__note_elements(loop->trace, part) < 0) return -1;
     (void)nxpy__pop(loop);
     part = nxpy__pop(loop);
-    if (arg == 0x08) function->func_closure = part; /* made a moment ago: it has none */
+    if (arg == 0x10) *(PyObject **)((char *)function + NXPY_ANNOTATE) = part; /* made a moment ago: it has none */
+    if (arg == 0x08) function->func_closure = part;
     if (arg == 0x04) function->func_annotations = part;
     if (arg == 0x02) function->func_kwdefaults = part;
     if (arg == 0x01) function->func_defaults = part;

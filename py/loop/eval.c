@@ -128,7 +128,7 @@ static int catch_exception(nxpy_loop *loop) {
     PyException_SetTraceback(value, here);
     nxpy__drop(loop, loop->depth - catcher.depth);
     if (catcher.pushes_unit) {
-        PyObject *unit = PyLong_FromLong(loop->in.start);
+        PyObject *unit = nxpy_catcher_unit(loop->in.start);
         if (!unit) return Py_DECREF(value), nxpy__stop_error(trace);
         nxpy__push(loop, unit);
     }

@@ -53,6 +53,13 @@ int op_load_const(nxpy_loop *loop, int arg) {
     return 0;
 }
 
+int op_load_small_int(nxpy_loop *loop, int arg) {
+    PyObject *value = PyLong_FromLong(arg);
+    if (!value || nxpy__fixed(loop->trace, value) < 0) return Py_XDECREF(value), nxpy__stop_error(loop->trace);
+    nxpy__push(loop, value);
+    return 0;
+}
+
 /* ---- locals and cells ------------------------------------------------------------------------------------------------ */
 /* A root's local that is still what it was when the trace began is fetched by the guards. */
 int nxpy__fetch_local(nxpy_loop *loop, int index, PyObject *value) {

@@ -10,10 +10,11 @@
 #include "loop/private.h"
 
 /* ---- raising ------------------------------------------------------------------------------------------------------- */
-int op_load_assertion_error(nxpy_loop *loop, int arg) {
-    PyObject *error = PyExc_AssertionError;
-    if (nxpy__fixed(loop->trace, error) < 0) return -1;
-    nxpy__push(loop, Py_NewRef(error));
+int op_load_common_constant(nxpy_loop *loop, int arg) {
+    PyObject *value = nxpy_common_constant(PyThreadState_Get(), arg);
+    if (!value) return nxpy__stop(loop->trace, NXPY_BREAK_UNKNOWN, "common constant %d", arg);
+    if (nxpy__fixed(loop->trace, value) < 0) return -1;
+    nxpy__push(loop, Py_NewRef(value));
     return 0;
 }
 
@@ -131,16 +132,26 @@ int nxpy__enter_with(nxpy_loop *loop, const char *enter_name, const char *leave_
 
 int op_before_with(nxpy_loop *loop, int arg) { return nxpy__enter_with(loop, "__enter__", "__exit__"); }
 
+/* A method of the manager's class, bound, in the two entries of what is called. */
+int op_load_special(nxpy_loop *loop, int arg) {
+    PyObject *manager = USE(1), *method;
+    if (!manager || nxpy__special(loop->trace, manager, nxpy_special_name(arg), &method) < 0) return -1;
+    nxpy__put(loop, 1, method);
+    nxpy__push(loop, NULL);
+    return 0;
+}
+
 int op_with_except_start(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *leave = USE(4), *value = nxpy__at(loop, 1);
+    bool pair = loop->in.flag;
+    PyObject *leave = USE(4 + pair), *self = pair ? nxpy__at(loop, 4) : NULL, *value = nxpy__at(loop, 1);
     if (!leave) return -1;
     PyObject *type = (PyObject *)Py_TYPE(value);
     if (nxpy__fixed(trace, type) < 0) return -1;
     PyObject *traceback = PyException_GetTraceback(value);
-    PyObject *args[] = {Py_NewRef(type), Py_NewRef(value), traceback ? traceback : Py_NewRef(Py_None)};
-    PyObject *result = nxpy__call(loop, leave, args, 3, NULL);
-    for (int k = 0; k < 3; k++) Py_DECREF(args[k]);
+    PyObject *args[] = {Py_XNewRef(self), Py_NewRef(type), Py_NewRef(value), traceback ? traceback : Py_NewRef(Py_None)};
+    PyObject *result = nxpy__call(loop, leave, args + !self, 3 + (self != NULL), NULL);
+    for (int k = 0; k < NX_COUNT(args); k++) Py_XDECREF(args[k]);
     return nxpy__finish(loop, 0, result);
 }
 
@@ -314,7 +325,7 @@ static PyObject *awaited(nxpy_loop *loop, PyObject *of, const char *text) {
 
 int op_get_awaitable(nxpy_loop *loop, int arg) { /* 1, 2: of an __aenter__, of an __aexit__ */
     static const char *const texts[] = {
-        "object %.100s can't be used in 'await' expression",
+        NXPY_AWAIT_TEXT,
         "'async with' received an object from __aenter__ that does not implement __await__: %.100s",
         "'async with' received an object from __aexit__ that does not implement __await__: %.100s"};
     PyObject *of = USE(1), *iterator = of ? awaited(loop, of, texts[arg]) : NULL;

@@ -37,6 +37,7 @@ static PyObject *argument_object(PyCodeObject *code, const nxpy_instr *in) {
     case NXPY_MEANS_JUMP:
     case NXPY_MEANS_JUMP_BACK: return PyUnicode_FromFormat("to %d", 2 * in->arg);
     case NXPY_MEANS_COMPARE: return PyUnicode_FromString(comparisons[in->arg]);
+    case NXPY_MEANS_OPERATOR:
     case NXPY_MEANS_INTRINSIC:
     case NXPY_MEANS_INT: return PyLong_FromLong(in->arg);
     case NXPY_MEANS_NONE: return Py_NewRef(Py_None);

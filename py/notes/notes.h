@@ -33,8 +33,8 @@ typedef enum nxpy_make {
     NXPY_MAKE_METHOD, /* function, self */
     NXPY_MAKE_CELL,   /* of one value */
     NXPY_MAKE_FILL,   /* the last value is what the cell before it holds; both go */
-    NXPY_MAKE_FUNCTION, /* of closure, keyword defaults, defaults, annotations and __dict__; object: (code, globals, name, qualified
-                         * name, doc, module) */
+    NXPY_MAKE_FUNCTION, /* of closure, keyword defaults, defaults, annotations, what computes these, __dict__; object: (code,
+                         * globals, name, qualified name, doc, module) */
     NXPY_MAKE_SIZE,     /* a torch.Size of the last n values */
     NXPY_MAKE_INT,      /* integer n of the fit */
     NXPY_MAKE_SET,      /* of the last n values */
@@ -421,7 +421,7 @@ int nxpy__kinds_init(void);
 /* ---- recipe.c ----------------------------------------------------------------------------------- */
 /* Adds the steps that make `value`. 1: done; 0: it cannot be made again; -1: an exception. Graph results that it needs
  * are appended to `results`. */
-typedef struct nxpy_waiting { int cell; PyObject *class; } nxpy_waiting;
+typedef struct nxpy_waiting { int cell; PyObject *class; bool of_dict; } nxpy_waiting; /* it will hold the class, or its dict */
 typedef struct nxpy_results {
     NX_VEC(nx_value) nodes;
     NX_VEC(int) kept;      /* notes, in order of KEEP */

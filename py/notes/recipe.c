@@ -236,7 +236,9 @@ static int add_partial(ADD_ARGS) {
 /* A function made by the traced code. */
 static int add_function(ADD_ARGS) {
     const PyFunctionObject *function = (PyFunctionObject *)value;
-    PyObject *const parts[] = {function->func_closure, function->func_kwdefaults, function->func_defaults, function->func_annotations};
+    PyObject *annotate = NXPY_ANNOTATE ? *(PyObject **)((char *)function + NXPY_ANNOTATE) : NULL;
+    PyObject *const parts[] = {function->func_closure, function->func_kwdefaults, function->func_defaults, function->func_annotations,
+                               annotate};
     PyObject *const words[] = {function->func_name, function->func_qualname, function->func_doc, function->func_module};
     for (int k = 0; k < NX_COUNT(words); k++) {
         if (words[k] && !nxpy_constant_check(words[k])) return 0;
@@ -368,17 +370,25 @@ static bool is_making(const nxpy_results *results, PyObject *value) {
     return false;
 }
 
-/* One that holds a class is made before it, whose methods may have the cell. */
+/* The class that is being made and has this dict, NULL: none. */
+static PyObject *owner_of(const nxpy_results *results, PyObject *dict) {
+    for (int k = 0; k < results->making.n; k++) {
+        if (nxpy_type_dict((PyTypeObject *)results->making.at[k]) == dict) return results->making.at[k];
+    }
+    return NULL;
+}
+
+/* One that holds a class, or the dict of one, is made before it, whose methods may have the cell. */
 static int add_cell(ADD_ARGS) {
-    PyObject *held = PyCell_GET(value);
-    bool class = held && PyType_Check(held) && nxpy__is_born(trace, held);
+    PyObject *held = PyCell_GET(value), *owner = held && PyDict_CheckExact(held) ? owner_of(results, held) : NULL;
+    bool class = held && PyType_Check(held) && nxpy__is_born(trace, held), empty = class || owner;
     int number = (int)(nxpy__note_find(trace, value) - trace->notes.at), cell = recipe->n_kept;
-    int done = class ? add_step(recipe, NXPY_MAKE_NULL, 0, NULL) : add_value(trace, recipe, results, held, depth + 1); /* NULL: empty */
+    int done = empty ? add_step(recipe, NXPY_MAKE_NULL, 0, NULL) : add_value(trace, recipe, results, held, depth + 1); /* NULL: empty */
     if (done == 1) done = add_step(recipe, NXPY_MAKE_CELL, 0, NULL);
     if (done == 1) done = keep(recipe, results, number);
-    if (done != 1 || !class) return done;
-    if (is_making(results, held)) {
-        nxpy_waiting waiting = {cell, held};
+    if (done != 1 || !empty) return done;
+    if (owner || is_making(results, held)) {
+        nxpy_waiting waiting = {cell, owner ? owner : held, owner != NULL};
         return nx_vec_push(&results->waiting, waiting) == NX_OK ? 1 : (nxpy_raise(NX_NO_MEMORY), -1);
     }
     done = add_step(recipe, NXPY_MAKE_AGAIN, cell, NULL);
@@ -447,6 +457,13 @@ static int add_namespace(ADD_ARGS) {
         if (done == 1) done = add_value(trace, recipe, results, part, depth + 1);
         n++;
     }
+    for (int k = 0; done == 1 && k < results->waiting.n; k++) { /* type.__new__ fills the one that shall hold its dict */
+        if (results->waiting.at[k].class != value || !results->waiting.at[k].of_dict) continue;
+        if (!(name = nxpy__name("__classdictcell__"))) return -1;
+        done = add_step(recipe, NXPY_MAKE_CONST, 0, name);
+        if (done == 1) done = add_step(recipe, NXPY_MAKE_AGAIN, results->waiting.at[k].cell, NULL);
+        n++;
+    }
     return done == 1 ? add_step(recipe, NXPY_MAKE_DICT, n + 1, NULL) : done;
 }
 
@@ -476,7 +493,7 @@ static int add_class(ADD_ARGS) {
     int number = (int)(nxpy__note_find(trace, value) - trace->notes.at), kept = recipe->n_kept;
     if (done == 1) done = keep(recipe, results, number);
     for (int k = 0; done == 1 && k < results->waiting.n; k++) {
-        if (results->waiting.at[k].class != value) continue;
+        if (results->waiting.at[k].class != value || results->waiting.at[k].of_dict) continue;
         done = add_step(recipe, NXPY_MAKE_AGAIN, results->waiting.at[k].cell, NULL);
         if (done == 1) done = add_step(recipe, NXPY_MAKE_AGAIN, kept, NULL);
         if (done == 1) done = add_step(recipe, NXPY_MAKE_FILL, 0, NULL);
@@ -641,7 +658,8 @@ static PyObject *make_function(PyObject *fixed, PyObject **parts) {
     function->func_kwdefaults = Py_XNewRef(parts[1]);
     function->func_defaults = Py_XNewRef(parts[2]);
     function->func_annotations = Py_XNewRef(parts[3]);
-    function->func_dict = Py_XNewRef(parts[4]);
+    if (NXPY_ANNOTATE) *(PyObject **)((char *)function + NXPY_ANNOTATE) = Py_XNewRef(parts[4]);
+    function->func_dict = Py_XNewRef(parts[5]);
     PyObject **const words[] = {&function->func_name, &function->func_qualname, &function->func_doc, &function->func_module};
     for (int k = 0; k < NX_COUNT(words); k++) Py_XSETREF(*words[k], Py_NewRef(PyTuple_GET_ITEM(fixed, 2 + k)));
     return (PyObject *)function;
@@ -660,7 +678,7 @@ static int run_step(const nxpy_step *step, PyObject **values, PyObject **results
     case NXPY_MAKE_KEEP: kept[step->n] = at[-1]; return 0; /* lives in what is being made */
     case NXPY_MAKE_NULL: *(*top)++ = NULL; return 0;
     case NXPY_MAKE_METHOD: used = 2; made = PyMethod_New(at[-2], at[-1]); break;
-    case NXPY_MAKE_FUNCTION: used = 5; made = make_function(step->object, at - 5); break;
+    case NXPY_MAKE_FUNCTION: used = 6; made = make_function(step->object, at - 6); break;
     case NXPY_MAKE_CELL: used = 1; made = PyCell_New(at[-1]); break;
     case NXPY_MAKE_FILL:
         PyCell_Set(at[-2], at[-1]);

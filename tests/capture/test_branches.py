@@ -11,7 +11,7 @@ from narthex._functorch.aot_autograd import aot_module_simplified
 
 if importlib.util.find_spec("torch"):
     import torch
-else:  # where there is no PyTorch (CPython 3.12, 3.13), eager is what compiled functions are held to
+else:  # where there is no PyTorch (CPython 3.12 to 3.14), eager is what compiled functions are held to
     torch = nt
 
 

@@ -14,7 +14,7 @@ from .test_branches import flat
 if importlib.util.find_spec("torch"):
     import torch
     from torch import _higher_order_ops as theirs
-else:  # where there is no PyTorch (CPython 3.12, 3.13), eager is what compiled functions are held to
+else:  # where there is no PyTorch (CPython 3.12 to 3.14), eager is what compiled functions are held to
     torch, theirs = nt, ours
 
 
