@@ -168,8 +168,15 @@ static void {self.short}_done(const void *state, int64_t count, char *out) {{
         """Rows side by side into states that stand strand by strand, and their results."""
         short, width = self.short, self.width
         each = store(self.dtype, self.c_type, self.final.replace("s[0]", "s[k]"))
-        return f"""static void {short}_columns(void *states, const char *x, int64_t step, int64_t n, int columns) {{
+        return f"""static void {short}_columns(void *states, const char *x, int64_t step, int64_t n, int columns,
+    bool fresh) {{
     int64_t i = 0;
+    for (; fresh && i < n && i < {width}; i++, x += step) {{
+        const {self.read} *at = (const {self.read} *)x;
+        {self.number} *s = ({self.number} *)(({self.compute} *)states + i * NX_REDUCE_COLUMNS);
+#pragma GCC ivdep
+        for (int k = 0; k < {self.twice}columns; k++) s[k] = {self.apply(f"({self.number}){self.start}", "at[k]")};
+    }}
 {self.columns_by_fours() if self.rounds else ""}    for (; i < n; i++, x += step) {{
         const {self.read} *at = (const {self.read} *)x;
         {self.number} *s = ({self.number} *)(({self.compute} *)states + i % {width} * NX_REDUCE_COLUMNS);
@@ -179,10 +186,15 @@ static void {self.short}_done(const void *state, int64_t count, char *out) {{
 }}
 static void {short}_done_columns(void *states, int64_t count, int columns, char *out, int64_t step) {{
     {self.compute} *s = states;
-    (void)count;
-    for (int half = {width // 2} * NX_REDUCE_COLUMNS; half >= NX_REDUCE_COLUMNS; half /= 2) {{
+    for (int half = {width // 2}; half > 0; half /= 2) {{
+        const int used = count - half < half ? (int)count - half : half; /* strands from `half` on that have elements */
 #pragma GCC ivdep
-        for (int k = 0; k < half; k++) s[k] = {self.join("s[k]", "s[k + half]", self.inner)};
+        for (int k = 0; k < used * NX_REDUCE_COLUMNS; k++) s[k] = {self.join("s[k]", "s[k + half * NX_REDUCE_COLUMNS]", self.inner)};
+    }}
+    if (step == (int64_t)sizeof({self.c_type})) {{
+#pragma GCC ivdep
+        for (int k = 0; k < columns; k++) (({self.c_type} *)out)[k] = {each};
+        return;
     }}
     for (int k = 0; k < columns; k++) *({self.c_type} *)(out + k * step) = {each};
 }}

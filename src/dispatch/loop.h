@@ -3,6 +3,7 @@
 #ifndef NX_LOOP_H
 #define NX_LOOP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The name of what is compiled once a level (meson.build): name_v3, for NX_LEVEL_NAME=v3. */
@@ -25,12 +26,13 @@ typedef struct nx_reduce_loop {
     void (*merge)(void *state, const void *other);
     void (*done)(const void *state, int64_t count, char *out);
     /* (optional) A state of several numbers, its strands: element i goes to strand i % strands. Folds n rows of
-     * columns that lie side by side into `columns` states at once, given as [strand][NX_REDUCE_COLUMNS]. */
-    void (*fold_columns)(void *states, const char *x, int64_t step, int64_t n, int columns);
-    /* The results of such states, `step` bytes apart; the states are lost. */
+     * columns that lie side by side into `columns` states at once, given as [strand][NX_REDUCE_COLUMNS]. `fresh`: nothing
+     * is in them yet, not even the state that init makes; fewer than NX_REDUCE_FEW rows a strand. */
+    void (*fold_columns)(void *states, const char *x, int64_t step, int64_t n, int columns, bool fresh);
+    /* The results of such states, `step` bytes apart; the states are lost. Strands that no element came to are not read. */
     void (*done_columns)(void *states, int64_t count, int columns, char *out, int64_t step);
     int strands;
 } nx_reduce_loop;
-enum { NX_REDUCE_COLUMNS = 64 };
+enum { NX_REDUCE_COLUMNS = 64, NX_REDUCE_FEW = 4 };
 
 #endif

@@ -23,6 +23,7 @@ typedef struct reduction {
     int64_t tiles, n_chunks;          /* of the column axis; of a result */
     bool by_columns;
     int width;                        /* states of a tile */
+    bool few;                         /* elements of a column: their states need not be made first */
 } reduction;
 
 /* ---- folding ------------------------------------------------------------------------------------------- */
@@ -41,7 +42,7 @@ static void fold_piece(const reduction *r, state *s, const char *x, int64_t step
 static void fold_columns(const reduction *r, state *states, int columns, const char *x, int64_t step, int64_t n) {
     int64_t bytes = (int64_t)nx_dtype_bytes(r->dtype);
     if (r->from == r->dtype && r->column.step == bytes) {
-        r->loop->fold_columns(states, x, step, n, columns);
+        r->loop->fold_columns(states, x, step, n, columns, false);
         return;
     }
     _Alignas(64) char cast[BLOCK * COLUMNS * NX_MAX_ELEMENT_BYTES];
@@ -49,7 +50,7 @@ static void fold_columns(const reduction *r, state *states, int columns, const c
         part = n - done < BLOCK ? n - done : BLOCK;
         for (int64_t i = 0; i < part; i++, x += step)
             nx_cast(r->dtype, cast + i * COLUMNS * bytes, bytes, r->from, x, r->column.step, columns);
-        r->loop->fold_columns(states, cast, COLUMNS * bytes, part, columns);
+        r->loop->fold_columns(states, cast, COLUMNS * bytes, part, columns, false);
     }
 }
 
@@ -75,8 +76,13 @@ static void fold_chunk(const reduction *r, const tile *t, int64_t nth, state *st
     const char *x = t->x;
     int last = r->n_reduced - 1;
     const axis *run = &r->reduced[last];
+    if (r->few) {
+        r->loop->fold_columns(states, x, run->step, left, t->columns, true);
+        return;
+    }
     r->loop->init(&states[0]);
-    for (int c = 1; c < r->width; c++) memcpy(&states[c], states, sizeof *states); /* all numbers of a state begin alike */
+    const state fresh = states[0];
+    for (int c = 1; c < r->width; c++) states[c] = fresh; /* all numbers of a state begin alike */
     if (left <= 0) return;
     if (last == 0 && !r->by_columns) {
         fold_piece(r, states, x + at * run->step, run->step, left);
@@ -274,6 +280,8 @@ static void choose_columns(reduction *r) {
         r->n_kept--;
     }
     r->width = r->by_columns ? COLUMNS : 1;
+    r->few = r->by_columns && r->n_reduced == 1 && r->count > 0 && r->count < NX_REDUCE_FEW * r->loop->strands &&
+             r->from == r->dtype && r->column.step == (int64_t)nx_dtype_bytes(r->dtype);
     r->n_chunks = r->count <= NX_REDUCE_CHUNK ? 1 : (r->count + NX_REDUCE_CHUNK - 1) / NX_REDUCE_CHUNK;
     r->tiles = (r->column.size + COLUMNS - 1) / COLUMNS;
 }
