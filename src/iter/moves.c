@@ -3,6 +3,7 @@
  * float16 and float32 (halves_*.c); float8 types meet float32 alone. One loop for each pair of dtypes. Then elements as they
  * are, in two dimensions at a time. Compiled once a level with NX_LEVEL_NAME set; next: cast.c, copy.c. */
 #include "iter/private.h"
+#include "iter/turned.h"
 
 /* ---- float8: a sign, an exponent, `fraction` bits, by the OCP formats (fn: no infinities; fnuz: no infinities, no negative
  * zero); choices instead of branches, so that the loops become vectors ------------------------------------------------ */
@@ -242,6 +243,34 @@ static void move_rows(char *to, int64_t to_step, const char *from, int64_t from_
 DEFINE_TURN(8)
 DEFINE_TURN(16)
 DEFINE_TURN(32)
+
+/* Blocks of lines by way of registers. A block's lines are read whole, and written whole: a page apart, they push each other
+ * out of the first-level cache. */
+static void turn_blocks(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t columns) {
+    enum { LANES = NX_LANES, SIDE = 16, PARTS = SIDE / LANES };
+    typedef uint32_t wide __attribute__((vector_size(4 * NX_LANES), aligned(4), may_alias));
+    const int64_t whole_rows = rows / SIDE * SIDE, whole_columns = columns / SIDE * SIDE;
+    for (int64_t c = 0; c < whole_columns; c += SIDE) {
+        for (int64_t r = 0; r < whole_rows; r += SIDE) {
+            wide turned[SIDE][PARTS];
+            for (int h = 0; h < PARTS; h++) {
+                wide x[PARTS][LANES];
+                _Pragma("GCC unroll 16") for (int k = 0; k < LANES; k++) {
+                    for (int v = 0; v < PARTS; v++) x[v][k] = ((const wide *)(from + (c + h * LANES + k) * from_step + r * 4))[v];
+                }
+                for (int v = 0; v < PARTS; v++) {
+                    NX__TURN(x[v])
+                    _Pragma("GCC unroll 16") for (int k = 0; k < LANES; k++) turned[v * LANES + k][h] = x[v][k];
+                }
+            }
+            for (int k = 0; k < SIDE; k++) {
+                for (int h = 0; h < PARTS; h++) ((wide *)(to + (r + k) * to_step + c * 4))[h] = turned[k][h];
+            }
+        }
+    }
+    turn_32(to + whole_rows * to_step, to_step, from + whole_rows * 4, from_step, rows - whole_rows, columns);
+    turn_32(to + whole_columns * 4, to_step, from + whole_columns * from_step, from_step, whole_rows, columns - whole_columns);
+}
 DEFINE_TURN(64)
 DEFINE_TURN(128)
 
@@ -256,5 +285,5 @@ const nx__moves NX_AT_LEVEL(nx__moves) = {
     .move = {[1] = move_8, [2] = move_16, [4] = move_32, [8] = move_64, [16] = move_128},
     .bytes = move_bytes,
     .rows = move_rows,
-    .turn = {[1] = turn_8, [2] = turn_16, [4] = turn_32, [8] = turn_64, [16] = turn_128},
+    .turn = {[1] = turn_8, [2] = turn_16, [4] = turn_blocks, [8] = turn_64, [16] = turn_128},
 };

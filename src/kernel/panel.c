@@ -2,6 +2,7 @@
  * the panel, the fewer numbers are loaded for a product. Compiled once a level with NX_LEVEL_NAME set, and with NX_LANES,
  * the numbers in a vector, and NX_REGISTERS, how many vectors the processor holds; blocked.c cuts products into panels.
  * The vectors are GCC's, whose operations are those of the elements. */
+#include "iter/turned.h"
 #include "kernel/panel.h"
 
 enum { WIDE = NX_LANES, VECTORS = NX__PANEL_VECTORS, WIDEST = VECTORS * WIDE, ROWS = 6 };
@@ -11,31 +12,11 @@ typedef int32_t places __attribute__((vector_size(4 * NX_LANES)));
 #define UNROLL _Pragma("GCC unroll 16")
 
 /* ---- packing --------------------------------------------------------------------------------------------- */
-/* One round of a transposition: of rows `step` apart, the blocks off the diagonal change places. */
-#define KEEP(j, step) ((j) & (step) ? WIDE + (j) - (step) : (j))
-#define MOVE(j, step) ((j) & (step) ? WIDE + (j) : (j) + (step))
-#define PLACES_4(of, s) of(0, s), of(1, s), of(2, s), of(3, s)
-#define PLACES_8(of, s) PLACES_4(of, s), of(4, s), of(5, s), of(6, s), of(7, s)
-#define PLACES_16(of, s)                                                                                      \
-    PLACES_8(of, s), of(8, s), of(9, s), of(10, s), of(11, s), of(12, s), of(13, s), of(14, s), of(15, s)
-#define PLACES(of, s) (places) {NX_PASTE(PLACES, NX_LANES)(of, s)}
-#define ROUND(x, step)                                                                                        \
-    UNROLL for (int r = 0; r < WIDE; r++) {                                                                   \
-        if (r & (step)) continue;                                                                             \
-        const wide low = __builtin_shuffle(x[r], x[r + (step)], PLACES(KEEP, step));                          \
-        x[r + (step)] = __builtin_shuffle(x[r], x[r + (step)], PLACES(MOVE, step));                           \
-        x[r] = low;                                                                                           \
-    }
-
-#define ROUNDS_4(x) ROUND(x, 1) ROUND(x, 2)
-#define ROUNDS_8(x) ROUNDS_4(x) ROUND(x, 4)
-#define ROUNDS_16(x) ROUNDS_8(x) ROUND(x, 8)
-
 /* WIDE x WIDE elements: to[k*to_step + column] = from[column*from_step + k]. */
 static inline void transpose(float *to, int64_t to_step, const float *from, int64_t from_step) {
     wide x[WIDE];
     UNROLL for (int r = 0; r < WIDE; r++) x[r] = *(const loose *)(from + r * from_step);
-    NX_PASTE(ROUNDS, NX_LANES)(x)
+    NX__TURN(x)
     UNROLL for (int r = 0; r < WIDE; r++) *(loose *)(to + r * to_step) = x[r];
 }
 
@@ -70,7 +51,7 @@ static void pack_strip(float *to, const float *a, int64_t row_step, int64_t k) {
     for (; WIDE >= ROWS && i + WIDE <= k - ROWS; i += WIDE) { /* what a store writes behind its ROWS numbers, those after it write anew */
         wide x[WIDE] = {{0}};
         UNROLL for (int r = 0; r < ROWS && r < WIDE; r++) x[r] = *(const loose *)(a + r * row_step + i);
-        NX_PASTE(ROUNDS, NX_LANES)(x)
+        NX__TURN(x)
         UNROLL for (int q = 0; q < WIDE; q++) *(loose *)(to + (i + q) * ROWS) = x[q];
     }
     for (; i < k; i++) {
