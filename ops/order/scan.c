@@ -110,8 +110,37 @@ static void scan_row_complex(const scan *s, int64_t row, double _Complex *x) {
     nx__row_store(NX_C128, x, s->out, s->dim, row);
 }
 
+/* Rows of float32 whose sums or products go on side by side: a sum waits for the one before it, but not for other rows'. */
+enum { CHAINS = 4 };
+static void scan_chains(const scan *s, int64_t row) {
+    int64_t n = nx__row_length(s->out, s->dim);
+    double total[CHAINS];
+    const float *from[CHAINS];
+    float *to[CHAINS];
+    for (int r = 0; r < CHAINS; r++) {
+        from[r] = (const float *)nx__row_at(s->self, s->dim, row + r);
+        to[r] = (float *)nx__row_at(s->out, s->dim, row + r);
+        total[r] = s->what == SUMS ? 0 : 1;
+    }
+    if (s->what == SUMS) {
+        for (int64_t i = 0; i < n; i++)
+            for (int r = 0; r < CHAINS; r++) to[r][i] = (float)(total[r] = i ? total[r] + from[r][i] : from[r][i]);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            for (int r = 0; r < CHAINS; r++) to[r][i] = (float)(total[r] *= from[r][i]);
+    }
+}
+
+static bool is_chain(const scan *s) {
+    bool adds = s->what == SUMS || s->what == PRODUCTS;
+    return adds && s->in == NX_F64 && lies_plain(s->self, s->dim, NX_F32) && lies_plain(s->out, s->dim, NX_F32);
+}
+
 static nx_status scan_rows(void *arg, int64_t begin, int64_t end) {
     const scan *s = arg;
+    if (is_chain(s)) {
+        for (; begin + CHAINS <= end; begin += CHAINS) scan_chains(s, begin);
+    }
     int64_t n = nx__row_length(s->out, s->dim);
     size_t bytes;
     NX_TRY(nx_bytes_of(n, 16, &bytes));
