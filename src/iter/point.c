@@ -380,6 +380,23 @@ static void run_direct(void *arg, char *const *walk_ptrs, const int64_t *walk_st
     call->loop(ptrs, steps, n, call->constants);
 }
 
+/* The same, row by row. */
+static void run_direct_rows(void *arg, char *const *walk_ptrs, const int64_t *walk_steps, int64_t n_rows) {
+    const general *call = arg;
+    char *ptrs[NX_MAX_OPERANDS];
+    int64_t steps[NX_MAX_OPERANDS], down[NX_MAX_OPERANDS];
+    for (int k = 0; k < call->n; k++) {
+        int w = call->walked[k];
+        ptrs[k] = w < 0 ? (char *)call->number[k] : walk_ptrs[w];
+        steps[k] = w < 0 ? 0 : call->column_step[k];
+        down[k] = w < 0 ? 0 : walk_steps[w];
+    }
+    for (int64_t r = 0; r < n_rows; r++) {
+        call->loop(ptrs, steps, call->width, call->constants);
+        for (int k = 0; k < call->n; k++) ptrs[k] += down[k];
+    }
+}
+
 static void add_operand(general *call, nx_walk *walk, const nx_value *value, bool exact) {
     int k = call->n++;
     call->walked[k] = -1;
@@ -471,7 +488,8 @@ static void spread(general *call, nx_walk *walk, int64_t cost) {
     }
     for (int k = 0; is_long && k < walk->n; k++)
         buffers = buffers || lies_apart(call, walk->step[k][last], (int64_t)nx_dtype_bytes(call->computing));
-    nx_walk_spread(walk, cost, buffers ? run_buffered : run_direct, call);
+    if (!buffers && last > 0) spread_rows(call, walk, cost, run_direct_rows);
+    else nx_walk_spread(walk, cost, buffers ? run_buffered : run_direct, call);
 }
 
 static nx_status run_general(const nx_run *run, const nx_point *point, const nx_value *in,
