@@ -171,9 +171,7 @@ int nxpy__new_mark(const nxpy_tensor_like *like, PyObject *tensor) {
     }
     return -1;
 }
-static inline bool check_TENSOR(CHECK_ARGS) {
-    PyObject *object = values[row->from];
-    const nxpy_tensor_like *like = row->like;
+static inline bool is_like(PyObject *object, const nxpy_tensor_like *like) {
     if (!object || Py_TYPE(object) != like->type) return false;
     const nx_tensor *tensor = nxpy_tensor_get(object);
     const nx_array *a = &tensor->a;
@@ -187,6 +185,7 @@ static inline bool check_TENSOR(CHECK_ARGS) {
     }
     return NX_LIKELY(((nxpy_tensor *)object)->dict == NULL) || nxpy__new_mark(like, object) < 0;
 }
+static inline bool check_TENSOR(CHECK_ARGS) { return is_like(values[row->from], row->like); }
 static bool check_ELEMENT(CHECK_ARGS) {
     int64_t bits;
     return values[row->from] && nxpy_element_bits(values[row->from], &bits) && bits == row->n;
@@ -368,6 +367,7 @@ bool nxpy_guards_hold(nxpy_guards *guards, PyObject *const *roots, PyObject **va
         case NXPY_STEP_ROOTS:
             for (int k = 0; k < step->n; k++) holds &= (values[step->from + k] = roots[step->first + k]) != NULL;
             break;
+        case NXPY_STEP_TENSOR: holds = is_like(values[step->from], step->of); break;
         case NXPY_STEP_STATE:
             holds = NX_LIKELY(guards->state_known && same_state(&guards->state)) || watch_again(guards, step, roots, values);
             break;

@@ -76,6 +76,7 @@ typedef struct nxpy_place {
 /* What a call checks: a row that stands by itself, or one of these. */
 typedef enum nxpy_guard_step_code {
     NXPY_STEP_ROOTS = NXPY_N_ROW_CODES, /* n ROOT rows from slot `from`, root `first` on */
+    NXPY_STEP_TENSOR,                   /* a TENSOR row: what is in slot `from` is as `of` says, which rows that say the same share */
     NXPY_STEP_STATE,                    /* the thread's state */
     NXPY_STEP_TYPE,                     /* the state of the type `of` */
     NXPY_STEP_DICT,                     /* the dict in slot `from`, or `of` */

@@ -17,6 +17,8 @@ typedef struct arranger {
     int *home;          /* by row: the watch that checks it, NOBODY: it is a step of its own */
     nx_map held;        /* what is watched that is in no slot: its watch, plus one */
     int state;          /* the watch of the thread's state, -1 */
+    nxpy_tensor_like *likes[16]; /* what tensors were like, each once */
+    int n_likes;
 } arranger;
 
 static nx_status add_step(arranger *a, nxpy_guard_step step, int *out) {
@@ -133,12 +135,27 @@ static nx_status find_home(arranger *a, const nxpy_row *row, int *out) {
     return NX_OK;
 }
 
+/* The first of the likes that says what this one says: what the parameters of a model's blocks are compared with stays near. */
+static nxpy_tensor_like *shared_like(arranger *a, nxpy_tensor_like *like) {
+    for (int k = 0; k < a->n_likes; k++) {
+        nxpy_tensor_like *other = a->likes[k];
+        size_t bytes = sizeof *like + sizeof(int64_t) * 2 * like->ndim;
+        if (other->ndim == like->ndim && memcmp(other, like, bytes) == 0) return other;
+    }
+    if (a->n_likes < (int)NX_COUNT(a->likes)) a->likes[a->n_likes++] = like;
+    return like;
+}
+
 /* A row that is checked at each call; roots in a row are one step. */
 static nx_status keep_row(arranger *a, int index) {
     nxpy_guards *guards = a->guards;
     const nxpy_row *row = &guards->rows.at[index];
     nxpy_guard_step *last = guards->steps.n ? &guards->steps.at[guards->steps.n - 1] : NULL;
     int at;
+    if (row->code == NXPY_ROW_TENSOR) {
+        void *like = shared_like(a, row->like);
+        return add_step(a, (nxpy_guard_step){.code = NXPY_STEP_TENSOR, .from = row->from, .first = index, .of = like}, &at);
+    }
     if (row->code != NXPY_ROW_ROOT) return add_step(a, (nxpy_guard_step){.code = row->code, .from = row->from, .first = index}, &at);
     if (last && last->code == NXPY_STEP_ROOTS && last->first + last->n == row->n && last->from + last->n == row->slot) {
         last->n++;
@@ -158,7 +175,7 @@ static nx_status list_watched(arranger *a) {
     }
     for (int k = 0; k < guards->steps.n; k++) {
         nxpy_guard_step *step = &guards->steps.at[k];
-        if (step->code <= NXPY_STEP_ROOTS) continue;
+        if (step->code < NXPY_STEP_STATE) continue;
         step->first = next;
         next += step->n;
         step->n = 0;

@@ -646,3 +646,22 @@ def test_methods_that_are_compared():
     first, second = Scaler(1), Scaler(1)
     for a, b in ((first, first), (first, second), (second, second), (second, first), (first, first)):
         assert capture(ones(1), a.scale, b.scale).tolist() == [2.0 if a is b else 3.0]
+
+
+@pytest.mark.parametrize("changed", [0, 3, 19, 20, 39])
+def test_many_tensors_of_one_kind_are_checked_each(changed):
+    """Those of one shape are compared with one description, up to sixteen of them: any that changes is seen."""
+    held = [ones(n % 20 + 1) for n in range(40)]
+
+    def f(x):
+        for tensor in held:
+            x = x + tensor.sum()
+        return x
+
+    capture = make(f)
+    for _ in range(3):
+        assert same(capture(ones(2)), f(ones(2)))
+    assert not capture.recompiles
+    for times, other in enumerate([ones(50), ones(changed % 20 + 1).requires_grad_()], 1):
+        held[changed] = other
+        assert same(capture(ones(2)), f(ones(2))) and len(capture.recompiles) == times
