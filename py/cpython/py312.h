@@ -14,7 +14,7 @@ static inline PyObject *const *nxpy_slots_read(const nxpy_slot *slots, int n, Py
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* of ma_version_tag, which this version keeps */
 /* Another number whenever the dict has changed. */
 static inline uint64_t nxpy_dict_version(PyObject *dict) { /* below the eighth bit stands something else */
-    return ((PyDictObject *)dict)->ma_version_tag & ~(uint64_t)255;
+    return ((PyDictObject *)dict)->ma_version_tag >> 8;
 }
 #pragma GCC diagnostic pop
 /* Lent; NULL, maybe with an exception. */

@@ -164,7 +164,7 @@ static bool make_apart(PyObject *dict) {
     return ((PyDictObject *)dict)->ma_values == NULL;
 }
 
-uint64_t nxpy_last_version = 1; /* never that of a dict */
+uint64_t nxpy_last_version = UINT64_C(1) << 60; /* never that of a dict */
 
 static PyObject *managed_dict(PyObject *object) {
     PyObject *dict = (PyObject *)_PyObject_GetManagedDict(object);

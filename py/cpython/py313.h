@@ -17,7 +17,7 @@ static inline PyObject *const *nxpy_slots_read(const nxpy_slot *slots, int n, Py
 extern uint64_t nxpy_last_version;
 static inline uint64_t nxpy_dict_version(PyObject *dict) {
     const PyDictObject *of = (const PyDictObject *)dict;
-    return __builtin_expect(!of->ma_values, 1) ? of->ma_version_tag & ~(uint64_t)4095 : (nxpy_last_version += 4096);
+    return __builtin_expect(!of->ma_values, 1) ? of->ma_version_tag >> 12 : ++nxpy_last_version;
 }
 #pragma GCC diagnostic pop
 /* Lent; NULL, maybe with an exception. */

@@ -172,6 +172,45 @@ def test_attribute_of_instance():
     assert capture.entries == 2 and not capture.recompiles
 
 
+class Shared:
+    def __init__(self):
+        self.a, self.b = 2.0, 3.0
+
+
+ADDED = {"k": 1.0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda o: setattr(o, "a", 5.0),
+        lambda o: vars(o).__setitem__("a", 6.0),
+        lambda o: vars(o) and setattr(o, "a", 7.0),
+        lambda o: vars(o).update(b=8.0),
+        lambda o: vars(o).__ior__({"b": 9.0}),
+        lambda o: (delattr(o, "a"), setattr(o, "a", 10.0)),
+        lambda o: (vars(o).pop("b"), vars(o).setdefault("b", 11.0)),
+        lambda o: (vars(o).popitem(), setattr(o, "b", 12.0)),
+        lambda o: (vars(o).clear(), o.__init__(), setattr(o, "b", 13.0)),
+        lambda o: setattr(o, "__dict__", {"a": 14.0, "b": 15.0}),
+        lambda o: ADDED.update(k=16.0),
+        lambda o: exec("ADDED['k'] = 17.0", globals()),
+        lambda o: (ADDED.clear(), ADDED.setdefault("k", 18.0)),
+    ],
+)
+def test_ways_of_writing_a_dict(change):
+    @torch.compile
+    def function(x, o):
+        return x * o.a + o.b + ADDED["k"]
+
+    o, other = Shared(), Shared()
+    for _ in range(3):  # the first of them may make the instance's dict
+        for one in (o, other, o):
+            assert function(ones(2), one).tolist() == [one.a + one.b + ADDED["k"]] * 2
+        change(o)
+        assert function(ones(2), o).tolist() == [o.a + o.b + ADDED["k"]] * 2
+
+
 def test_identity_of_instance():
     first, second = Box(1), Box(1)
     capture = make(lambda x, box, other: x + (1 if box is other else 2))
