@@ -37,6 +37,9 @@ def write_reduce(world, sibling, add, header):
     return names
 
 
+AHEAD = 2048  # bytes behind what is folded now, which are asked for: what the processor asks for alone comes too late
+
+
 class Fold:
     """The fold of one dtype as C: its state stands in strands, of which the compiler makes vectors. A sum of complex
     numbers is that of their parts: a number then takes two lanes of a state, and everything else one."""
@@ -120,6 +123,7 @@ int64_t {self.short}_strided({self.number} *s, const char *x, int64_t step, int6
             joined = self.four(f"at[{self.twice}i + {k * self.lanes} + k]" for k in range(4))
             by_fours = f"""
         for (; i + {4 * width} <= n; i += {4 * width}) {{
+            for (int k = 0; k < 4; k++) __builtin_prefetch((const char *)(at + i) + 64 * k + {AHEAD});
 {self.together}            for (int k = 0; k < {self.lanes}; k++) s[k] = {joined};
         }}"""
         places = [f"s[{self.twice}(i % {width}){part}]" for part in ["", " + 1"][: 1 + self.in_parts]]

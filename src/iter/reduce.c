@@ -27,9 +27,9 @@ typedef struct reduction {
 } reduction;
 
 /* ---- folding ------------------------------------------------------------------------------------------- */
-static void fold_piece(const reduction *r, state *s, const char *x, int64_t step, int64_t n) {
-    int64_t bytes = (int64_t)nx_dtype_bytes(r->dtype);
-    if (r->from == r->dtype && (step == bytes || n < NX__WORTH)) {
+static inline void fold_piece(const reduction *r, state *s, const char *x, int64_t step, int64_t n) {
+    int64_t bytes = (int64_t)nx_dtype_sizes[r->dtype];
+    if (NX_LIKELY(r->from == r->dtype && (step == bytes || n < NX__WORTH))) {
         r->loop->fold(s, x, step, n);
         return;
     }
@@ -121,7 +121,7 @@ void nx_reduce_push(const nx_reduce_loop *loop, state *levels, int width, int64_
         for (int c = 0; c < width; c++) loop->merge(&levels[c], &carried[c]);
         carried = levels;
     }
-    memcpy(levels, carried, sizeof *levels * (size_t)width);
+    for (int c = 0; c < width; c++) levels[c] = carried[c];
 }
 
 state *nx_reduce_finish(const nx_reduce_loop *loop, state *levels, int width, int64_t n) {
