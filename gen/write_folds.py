@@ -172,6 +172,7 @@ static void {self.short}_done(const void *state, int64_t count, char *out) {{
         """Rows side by side into states that stand strand by strand, and their results."""
         short, width = self.short, self.width
         each = store(self.dtype, self.c_type, self.final.replace("s[0]", "s[k]"))
+        met = self.join("s[k]", "s[k + half * NX_REDUCE_COLUMNS]", self.inner)
         return f"""static void {short}_columns(void *states, const char *x, int64_t step, int64_t n, int columns,
     bool fresh) {{
     int64_t i = 0;
@@ -193,7 +194,7 @@ static void {short}_done_columns(void *states, int64_t count, int columns, char 
     for (int half = {width // 2}; half > 0; half /= 2) {{
         const int used = count - half < half ? (int)count - half : half; /* strands from `half` on that have elements */
 #pragma GCC ivdep
-        for (int k = 0; k < used * NX_REDUCE_COLUMNS; k++) s[k] = {self.join("s[k]", "s[k + half * NX_REDUCE_COLUMNS]", self.inner)};
+        for (int k = 0; k < used * NX_REDUCE_COLUMNS; k++) s[k] = {met};
     }}
     if (step == (int64_t)sizeof({self.c_type})) {{
 #pragma GCC ivdep
