@@ -62,7 +62,8 @@ static void pack_strip(float *to, const float *a, int64_t row_step, int64_t k) {
 /* `strips` times ROWS rows of a that lie side by side: whole lines are read. */
 static void pack_columns(float *to, const float *a, int64_t k_step, int64_t k, int64_t strips) {
     int64_t i = 0;
-    for (; WIDE == 8 && i < k - 1 && k_step >= strips * ROWS + WIDE - ROWS; i++, a += k_step) { /* what is written too much, the next k writes anew */
+    /* What is written too much, the next k writes anew. */
+    for (; WIDE == 8 && i < k - 1 && k_step >= strips * ROWS + WIDE - ROWS; i++, a += k_step) {
         for (int64_t s = 0; s < strips; s++) *(loose *)(to + (s * k + i) * ROWS) = *(const loose *)(a + s * ROWS);
     }
     for (; i < k; i++, a += k_step) {
