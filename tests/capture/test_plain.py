@@ -221,3 +221,19 @@ def test_only_one_folder_looks_into_frames():
     looks = re.compile(r"localsplus\b|->slots\b|\.slots\[|nxpy_slot\b")
     files = [path for path in (ROOT / "py").glob("*/*.[ch]") if looks.search(path.read_text())]
     assert {path.name for path in files} <= allowed
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="template strings are of CPython 3.14")
+def test_template_strings():
+    names = {}
+    body = "y = x * 2; t = t'{y.shape[0]!r:>3} of {y}'; return y + 1, t.interpolations, t.strings"
+    exec(f"def function(x): {body}", names)
+
+    def outcome(function):
+        y, parts, strings = function(ramp(2))
+        told = [(p.expression, p.conversion, p.format_spec) for p in parts]
+        return y.tolist(), parts[0].value, parts[1].value.tolist(), told, strings
+
+    capture = torch.compile(names["function"], backend="eager")
+    for _ in range(3):
+        assert outcome(capture) == outcome(names["function"])
