@@ -4,7 +4,7 @@
 # make test-packages  public packages, unmodified (installs them)
 # make demo   a GPT trained on real text, compiled and eagerly; its text from Python and from C; without PyTorch
 # make wheel  a wheel in dist/, tried in an empty environment
-# Further: make bench, make bench-models, make bench-ops, make check-hostile, make clean.
+# Further: make bench, make bench-models, make bench-ops, make bench-calls, make check-hostile, make clean.
 # PYTHON=python3.12, python3.13 or python3.14 for another version of CPython than 3.11: `make test` runs what needs no PyTorch there.
 PYTHON ?= python3.11
 export PYTHON
@@ -13,7 +13,7 @@ SHELL := bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 SOURCES := $(shell find src ops gen py python plugins include -type f -not -name '*.pyc') meson.build meson.options pyproject.toml
 
-.PHONY: all setup setup-versions setup-demo setup-test setup-bench setup-packages setup-hostile setup-wheel line test test-packages wheel demo bench bench-models bench-ops check-hostile clean
+.PHONY: all setup setup-versions setup-demo setup-test setup-bench setup-packages setup-hostile setup-wheel line test test-packages wheel demo bench bench-models bench-ops bench-calls check-hostile clean
 all: .venv/narthex.done
 
 setup:
@@ -70,6 +70,9 @@ bench-models: setup-bench all
 
 bench-ops: setup-test all
 	$(PY) -m bench.ops
+
+bench-calls: setup-test all
+	$(PY) -m bench.calls
 
 check-hostile: setup-hostile all
 	$(PY) -m tests.hostile

@@ -115,11 +115,11 @@ def layers(torch: Any, g: Any, c3: Any) -> dict[str, Any]:
     return found | {"step": step}
 
 
-def cases() -> list[tuple[str, str]]:
-    """(family, expression), as cases.txt has them."""
+def cases(file: str = "cases.txt") -> list[tuple[str, str]]:
+    """(family, expression), as the file has them."""
     found: list[tuple[str, str]] = []
     family = ""
-    for line in Path(__file__).with_name("cases.txt").read_text().splitlines():
+    for line in Path(__file__).with_name(file).read_text().splitlines():
         if line.startswith("  "):
             found += [(family, text.strip()) for text in line.split(";") if text.strip()]
         elif not line.startswith("#"):

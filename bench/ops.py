@@ -24,13 +24,12 @@ from bench.cases import cases, laid, operands
 from bench.rows import per_call
 
 
-def run(torch: Any, wanted: str) -> dict[str, float]:
+def measure(torch: Any, wanted: str, wanted_of: list[tuple[str, str]], names: dict[str, Any]) -> dict[str, float]:
     """Microseconds of each case; one that this side cannot run is left out and said on stderr."""
     figures: dict[str, float] = {}
-    names = laid(operands(torch), os.environ.get("LAYOUT", ""))
     clock = time.thread_time_ns if side.threads() == 1 else time.perf_counter_ns
     with torch.no_grad():
-        for family, text in cases():
+        for family, text in wanted_of:
             if wanted not in text and wanted != family:
                 continue
             try:
@@ -44,19 +43,24 @@ def run(torch: Any, wanted: str) -> dict[str, float]:
     return figures
 
 
+def run(torch: Any, wanted: str) -> dict[str, float]:
+    """Microseconds of each operator's cases on this side."""
+    return measure(torch, wanted, cases(), laid(operands(torch), os.environ.get("LAYOUT", "")))
+
+
 def mean(ratios: list[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
-def main() -> int:
-    best = side.best_of("bench.ops", 2)
+def report(module: str, all_cases: list[tuple[str, str]], title: str) -> int:
+    """Runs module.run() on both sides, prints the families and the cases, and keeps them as build/<its name>.json."""
+    best = side.best_of(module, 2)
     theirs, ours = best["torch"], best["narthex"]
-    rows = [(family, text, theirs[text], ours.get(text)) for family, text in cases() if text in theirs]
+    rows = [(family, text, theirs[text], ours.get(text)) for family, text in all_cases if text in theirs]
     known = [(family, text, theirs, ours, ours / theirs) for family, text, theirs, ours in rows if ours]
     if not known:
         raise SystemExit("no case was run on both sides")
-    layout = os.environ.get("LAYOUT", "row by row")
-    print(f"2^18 elements (small: 2^8, large: 2^24), {layout}, {side.describe()}, {date.today()}")
+    print(f"{title}, {side.describe()}, {date.today()}")
     print("Narthex's time over PyTorch's\n")
     for family in dict.fromkeys(row[0] for row in known):
         ratios = [row[4] for row in known if row[0] == family]
@@ -73,9 +77,10 @@ def main() -> int:
     Path("build").mkdir(exist_ok=True)
     kept = [dict(zip(("family", "case", "torch", "narthex", "ratio"), row)) for row in known]
     record = {"date": str(date.today()), "how": side.describe(), "rows": kept}
-    Path("build/bench-ops.json").write_text(json.dumps(record, indent=1))
+    Path(f"build/{module.replace('.', '-')}.json").write_text(json.dumps(record, indent=1))
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    layout = os.environ.get("LAYOUT", "row by row")
+    raise SystemExit(report("bench.ops", cases(), f"2^18 elements (small: 2^8, large: 2^24), {layout}"))

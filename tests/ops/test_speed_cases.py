@@ -1,4 +1,5 @@
-"""The speed cases of bench/cases.txt: the hot operators are the same in both sizes and run."""
+"""The speed cases: the hot operators of bench/cases.txt are the same in both sizes and run; so do the light calls of
+bench/calls.txt."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 
 import narthex
 
+from bench import calls
 from bench.cases import cases, operands
 
 
@@ -26,3 +28,11 @@ def test_small_and_large_run() -> None:
     for text in texts("small") + texts("large"):
         with narthex.no_grad():
             eval(text, names)
+
+
+def test_calls_of_models_run() -> None:
+    names = calls.operands(narthex)
+    with narthex.no_grad():
+        for family, text in cases("calls.txt"):
+            if family in ("sums", "choice", "making", "matrices", "steps"):
+                eval(text, names)
