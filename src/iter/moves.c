@@ -3,7 +3,6 @@
  * float16 and float32 (halves_*.c); float8 types meet float32 alone. One loop for each pair of dtypes. Then elements as they
  * are, in two dimensions at a time. Compiled once a level with NX_LEVEL_NAME set; next: cast.c, copy.c. */
 #include "iter/private.h"
-#include "iter/turned.h"
 
 /* ---- float8: a sign, an exponent, `fraction` bits, by the OCP formats (fn: no infinities; fnuz: no infinities, no negative
  * zero); choices instead of branches, so that the loops become vectors ------------------------------------------------ */
@@ -259,7 +258,7 @@ static void turn_blocks(char *to, int64_t to_step, const char *from, int64_t fro
                     for (int v = 0; v < PARTS; v++) x[v][k] = ((const wide *)(from + (c + h * LANES + k) * from_step + r * 4))[v];
                 }
                 for (int v = 0; v < PARTS; v++) {
-                    NX__TURN(x[v])
+                    NX_TURN(x[v])
                     _Pragma("GCC unroll 16") for (int k = 0; k < LANES; k++) turned[v * LANES + k][h] = x[v][k];
                 }
             }

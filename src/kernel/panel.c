@@ -2,7 +2,6 @@
  * the panel, the fewer numbers are loaded for a product. Compiled once a level with NX_LEVEL_NAME set, and with NX_LANES,
  * the numbers in a vector, and NX_REGISTERS, how many vectors the processor holds; blocked.c cuts products into panels.
  * The vectors are GCC's, whose operations are those of the elements. */
-#include "iter/turned.h"
 #include "kernel/panel.h"
 
 enum { WIDE = NX_LANES, VECTORS = NX__PANEL_VECTORS, WIDEST = VECTORS * WIDE, ROWS = 6 };
@@ -16,7 +15,7 @@ typedef int32_t places __attribute__((vector_size(4 * NX_LANES)));
 static inline void transpose(float *to, int64_t to_step, const float *from, int64_t from_step) {
     wide x[WIDE];
     UNROLL for (int r = 0; r < WIDE; r++) x[r] = *(const loose *)(from + r * from_step);
-    NX__TURN(x)
+    NX_TURN(x)
     UNROLL for (int r = 0; r < WIDE; r++) *(loose *)(to + r * to_step) = x[r];
 }
 
@@ -51,7 +50,7 @@ static void pack_strip(float *to, const float *a, int64_t row_step, int64_t k) {
     for (; WIDE >= ROWS && i + WIDE <= k - ROWS; i += WIDE) { /* what a store writes behind its ROWS numbers, those after it write anew */
         wide x[WIDE] = {{0}};
         UNROLL for (int r = 0; r < ROWS && r < WIDE; r++) x[r] = *(const loose *)(a + r * row_step + i);
-        NX__TURN(x)
+        NX_TURN(x)
         UNROLL for (int q = 0; q < WIDE; q++) *(loose *)(to + (i + q) * ROWS) = x[q];
     }
     for (; i < k; i++) {
