@@ -22,8 +22,7 @@ void nx__lay_end(nx__laid *laid) {
     for (int k = 0; k < laid->n; k++) nx_tensor_unref(laid->owned[k]);
 }
 
-bool nx__lies_by_channels(const nx_array *a, nx_array *turned, int64_t *dims) {
-    if (!nx_is_channels_last(a) || a->contiguous) return false;
+void nx__turn_channels(const nx_array *a, nx_array *turned, int64_t *dims) {
     nx_array_copy(turned, a, dims);
     for (int d = 1; d < a->ndim; d++) {
         int from = d + 1 < a->ndim ? d + 1 : 1;
@@ -31,5 +30,10 @@ bool nx__lies_by_channels(const nx_array *a, nx_array *turned, int64_t *dims) {
         turned->strides[d] = a->strides[from];
     }
     nx_array_refresh(turned);
+}
+
+bool nx__lies_by_channels(const nx_array *a, nx_array *turned, int64_t *dims) {
+    if (!nx_is_channels_last(a) || a->contiguous) return false;
+    nx__turn_channels(a, turned, dims);
     return true;
 }

@@ -12,8 +12,9 @@ NX_MUST_USE nx_status nx__lay(nx__laid *laid, const nx_array *a, nx_dtype dtype,
 /* What was made at `at`, which nx__lay gave for `to`, goes there if it is not there. `to` may be NULL. */
 void nx__lay_back(const nx__laid *laid, const nx_array *to, const void *at);
 void nx__lay_end(nx__laid *laid);
-/* Whether channels lie side by side; `turned` (whose dimensions `dims` holds, twice NX_MAX_DIMS) are then the same elements row by
- * row, with the channels as the last dimension. */
+/* `turned` (whose dimensions `dims` holds, twice NX_MAX_DIMS): the same elements with the channels as the last dimension. */
+void nx__turn_channels(const nx_array *a, nx_array *turned, int64_t *dims);
+/* Whether channels lie side by side, beside others; `turned` lies row by row then. */
 bool nx__lies_by_channels(const nx_array *a, nx_array *turned, int64_t *dims);
 
 #endif

@@ -1,13 +1,14 @@
-/* Kernels of conv.op. float32, and the halves as float32, by src/kernel/convolve.c over operands that lie row by row. Other
- * dtypes: windows are unfolded into the columns of a matrix, of one image and group at a time, and the products are those of
- * matrices. Both ways see a big side, through whose windows the places of a small side look; transposed, the result is the
- * big side. */
+/* Kernels of conv.op. float32, and the halves as float32, by src/kernel/convolve.c over operands that lie row by row, or, where
+ * the input's channels lie side by side and beside.c knows the kind, over images that all lie so. Other dtypes: windows are
+ * unfolded into the columns of a matrix, of one image and group at a time, and the products are those of matrices. All ways see
+ * a big side, through whose windows the places of a small side look; transposed, the result is the big side. */
 #include "gen/kernels.h"
-#include "window/window.h"
+#include "window/beside.h"
 
 typedef struct conv {
     nx_windows w;
     nx_dtype computing;
+    bool beside;                /* images are laid with their channels side by side */
     nx__laid laid;
 } conv;
 
@@ -28,6 +29,26 @@ static void describe(conv *c, const nx_array *big, const nx_array *small, const 
         if (c->w.kernel[d] <= 1) c->w.dilation[d] = 1;
     }
     c->computing = !nx_is_float((nx_dtype)big->dtype) ? NX_I64 : big->dtype == NX_F64 ? NX_F64 : NX_F32;
+}
+
+static bool suits_beside(const conv *c, const nx_array *input, const nx_array *weight) {
+    const bool beside = nx_is_channels_last(input) && !input->contiguous && input->numel && weight->numel;
+    return beside && c->computing == NX_F32 && nx__beside_suits(&c->w);
+}
+
+/* Images: nx__lay and nx__lay_back of what lies as c->beside says. */
+static nx_status lay_image(conv *c, const nx_array *a, bool reads, void *out) {
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array turned;
+    if (a && c->beside) nx__turn_channels(a, &turned, dims);
+    return nx__lay(&c->laid, a && c->beside ? &turned : a, c->computing, reads, out);
+}
+
+static void put_image(const conv *c, const nx_array *to, const void *at) {
+    int64_t dims[2 * NX_MAX_DIMS];
+    nx_array turned;
+    if (to && c->beside) nx__turn_channels(to, &turned, dims);
+    nx__lay_back(&c->laid, to && c->beside ? &turned : to, at);
 }
 
 static void fill_zero(const nx_array *a) {
@@ -209,6 +230,8 @@ static void add_bias(const conv *c, void *to, const void *bias, int64_t channels
 static nx_status convolve(const conv *c, bool spreads, void *big, void *small, void *weight, const void *bias, const nx_tail *tail) {
     const nx_windows *w = &c->w;
     assert(tail == NULL || (c->computing == NX_F32 && !spreads));
+    if (c->beside)
+        return spreads ? nx__beside_spread(w, small, weight, bias, big) : nx__beside_gather(w, big, weight, bias, tail, small);
     if (c->computing == NX_F32)
         return spreads ? nx_convolve_spread(w, small, weight, bias, big) : nx_convolve_gather(w, big, weight, bias, tail, small);
     NX_TRY(run_unfolded(c, spreads ? SPREAD : GATHER, big, small, weight));
@@ -226,23 +249,24 @@ static nx_status run_convolution(conv *c, bool transposed, const nx_array *input
     nx_status status = NX_OK;
     nx_tail tail = {0};
     void *x, *y, *w, *b;
-    NX_TRY_FAIL(nx__lay(&c->laid, out, c->computing, false, &y));
+    c->beside = suits_beside(c, input, weight);
+    NX_TRY_FAIL(lay_image(c, out, false, &y));
     if (follows) {
         tail = (nx_tail){.low = follows->low, .high = follows->high};
         NX_TRY_FAIL(nx__lay(&c->laid, follows->factor, c->computing, true, &tail.factor));
         NX_TRY_FAIL(nx__lay(&c->laid, follows->offset, c->computing, true, &tail.offset));
-        NX_TRY_FAIL(nx__lay(&c->laid, follows->other, c->computing, true, &tail.other));
+        NX_TRY_FAIL(lay_image(c, follows->other, true, &tail.other));
     }
     if (input->numel == 0 || weight->numel == 0) {
         memset(y, 0, (size_t)out->numel * nx_dtype_bytes(c->computing));
         if (follows) nx_convolve_follow(&c->w, &tail, y);
     } else {
-        NX_TRY_FAIL(nx__lay(&c->laid, input, c->computing, true, &x));
+        NX_TRY_FAIL(lay_image(c, input, true, &x));
         NX_TRY_FAIL(nx__lay(&c->laid, weight, c->computing, true, &w));
         NX_TRY_FAIL(nx__lay(&c->laid, bias, c->computing, true, &b));
         NX_TRY_FAIL(convolve(c, transposed, transposed ? y : x, transposed ? x : y, w, b, follows ? &tail : NULL));
     }
-    nx__lay_back(&c->laid, out, y);
+    put_image(c, out, y);
 fail:
     nx__lay_end(&c->laid);
     return status;
@@ -358,9 +382,24 @@ static nx_status sum_channels(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+/* Of channels side by side: so many at a time. */
+static nx_status sum_columns(void *arg, int64_t begin, int64_t end) {
+    const bias_sum *s = arg;
+    for (int64_t first = begin * NX_ROW_LANES; first < end * NX_ROW_LANES; first += NX_ROW_LANES) {
+        const int64_t n = nx_least(NX_ROW_LANES, s->channels - first);
+        double total[NX_ROW_LANES] = {0};
+        if (n <= 0) break;
+        nx_rows_get(NX_F32)->channels.sums(total, (const float *)s->g + first, s->c->w.images * s->plane, s->channels, (int)n);
+        for (int64_t k = 0; k < n; k++) ((float *)s->out)[first + k] = (float)total[k];
+    }
+    return NX_OK;
+}
+
 static nx_status sum_bias(const conv *c, const nx_array *g, const void *at, void *out) {
     int64_t channels = g->sizes[1], plane = channels && g->sizes[0] ? g->numel / channels / g->sizes[0] : 0;
     bias_sum s = {c, at, out, channels, plane};
+    const int64_t blocks = (channels + NX_ROW_LANES - 1) / NX_ROW_LANES;
+    if (c->beside) return nx_parallel(blocks, nx_grain(c->w.images * plane * NX_ROW_LANES), sum_columns, &s);
     return nx_parallel(channels, nx_grain(c->w.images * plane * 4), sum_channels, &s);
 }
 
@@ -379,17 +418,20 @@ nx_status nx__convolution_backward(nx_run *run, const nx_array *grad_output, con
         for (int k = 0; k < 3; k++) if (results[k]) fill_zero(results[k]);
         return NX_OK;
     }
-    NX_TRY_FAIL(nx__lay(&c.laid, grad_output, c.computing, true, &g));
+    c.beside = suits_beside(&c, input, weight);
+    NX_TRY_FAIL(lay_image(&c, grad_output, true, &g));
     if (result0) {
         NX_TRY_FAIL(nx__lay(&c.laid, weight, c.computing, true, &w));
-        NX_TRY_FAIL(nx__lay(&c.laid, result0, c.computing, false, &gx));
+        NX_TRY_FAIL(lay_image(&c, result0, false, &gx));
         NX_TRY_FAIL(convolve(&c, !transposed, transposed ? g : gx, transposed ? gx : g, w, NULL, NULL));
-        nx__lay_back(&c.laid, result0, gx);
+        put_image(&c, result0, gx);
     }
     if (result1) {
-        NX_TRY_FAIL(nx__lay(&c.laid, input, c.computing, true, &x));
+        NX_TRY_FAIL(lay_image(&c, input, true, &x));
         NX_TRY_FAIL(nx__lay(&c.laid, result1, c.computing, false, &gw));
-        if (c.computing == NX_F32) NX_TRY_FAIL(nx_convolve_weigh(&c.w, transposed ? g : x, transposed ? x : g, gw));
+        const float *big = transposed ? g : x, *small = transposed ? x : g;
+        if (c.beside) NX_TRY_FAIL(nx__beside_weigh(&c.w, big, small, gw));
+        else if (c.computing == NX_F32) NX_TRY_FAIL(nx_convolve_weigh(&c.w, big, small, gw));
         else NX_TRY_FAIL(run_unfolded(&c, WEIGH, transposed ? g : x, transposed ? x : g, gw));
         nx__lay_back(&c.laid, result1, gw);
     }

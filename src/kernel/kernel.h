@@ -181,6 +181,9 @@ typedef struct nx_rows {
     /* out = x*factor + offset, if it is `scaled`, + other (NULL: 0), between low and high: nx_tail. `out` may be x. */
     void (*tail)(void *out, const void *x, const void *other, bool scaled, double factor, double offset, double low, double high,
                  int64_t n);
+    /* The same of n rows of `channels` numbers, each with a factor and an offset of its own; NULL: none. */
+    void (*tails)(void *out, const void *x, const void *other, const void *factor, const void *offset, double low, double high,
+                  int64_t channels, int64_t n);
 } nx_rows;
 const nx_rows *nx_rows_get(nx_dtype dtype); /* those of float64, else of float32 */
 

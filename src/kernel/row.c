@@ -375,15 +375,18 @@ enum { GROUP = 16 };
     }
 
 /* ---- what follows a convolution --------------------------------------------------------------------------- */
+#define TAILED(y, adds, other, low, high)                                                                    \
+    if (adds) y += other;                                                                                    \
+    y = y > high ? high : y;                                                                                 \
+    y = y < low ? low : y;
 #define DEFINE_TAIL(real)                                                                                    \
     static inline __attribute__((always_inline)) void tail_as_##real(                                        \
         real *out, const real *x, const real *other, const bool scaled, const bool adds, const real factor,  \
         const real offset, const real low, const real high, int64_t n) {                                     \
         ALONG(n) {                                                                                           \
             real y = scaled ? offset + x[i] * factor : x[i];                                                 \
-            if (adds) y += other[i];                                                                         \
-            y = y > high ? high : y;                                                                         \
-            out[i] = y < low ? low : y;                                                                      \
+            TAILED(y, adds, other[i], low, high)                                                             \
+            out[i] = y;                                                                                      \
         }                                                                                                    \
     }                                                                                                        \
     static void tail_##real(void *out, const void *x, const void *other, bool scaled, double factor,         \
@@ -393,6 +396,31 @@ enum { GROUP = 16 };
         else if (scaled) tail_as_##real(out, x, x, true, false, a, b, from, to, n);                          \
         else if (other) tail_as_##real(out, x, other, false, true, a, b, from, to, n);                       \
         else tail_as_##real(out, x, x, false, false, a, b, from, to, n);                                     \
+    }                                                                                                        \
+    static inline __attribute__((always_inline)) void tails_as_##real(                                       \
+        real *out, const real *x, const real *other, const bool adds, const real *factor,                    \
+        const real *offset, const real low, const real high, int64_t channels) {                             \
+        ALONG(channels) {                                                                                    \
+            real y = offset[i] + x[i] * factor[i];                                                           \
+            TAILED(y, adds, other[i], low, high)                                                             \
+            out[i] = y;                                                                                      \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void tails_##real(void *out, const void *x, const void *other, const void *factor,                \
+                             const void *offset, double low, double high, int64_t channels, int64_t n) {     \
+        const real from = (real)low, to = (real)high;                                                        \
+        const int64_t step = channels * (int64_t)sizeof(real);                                               \
+        if (factor == NULL) {                                                                                \
+            tail_##real(out, x, other, false, 1, 0, low, high, n * channels);                                \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int64_t at = 0; at < n * step; at += step) {                                                    \
+            real *y = (real *)((char *)out + at);                                                            \
+            const real *of = (const real *)((const char *)x + at);                                           \
+            const real *more = other ? (const real *)((const char *)other + at) : of;                        \
+            if (other) tails_as_##real(y, of, more, true, factor, offset, from, to, channels);               \
+            else tails_as_##real(y, of, more, false, factor, offset, from, to, channels);                    \
+        }                                                                                                    \
     }
 
 DEFINE_FOLDS(float)
@@ -418,5 +446,6 @@ DEFINE_TAIL(double)
      .log_softmax_backward = {log_softmax_backward_rows_##real, log_softmax_backward_columns_##real},        \
      .norm = norm_##real, .norm_backward = norm_backward_##real, .norm_columns = norm_columns_##real,         \
      .channels = {add_sums_##real, add_squares_##real, add_products_##real, blend_##real},            \
-     .tail = tail_##real}
+     .tail = tail_##real,                                                                                     \
+     .tails = tails_##real}
 const nx_rows NX_AT_LEVEL(nx__rows)[2] = {ROWS(float), ROWS(double)};

@@ -85,7 +85,8 @@ static nx_status follow(nx_node *node) {
     taking t = {.taken = {node}, .n = 1};
     const nx_value *transposed = &node->args[NX_POINT_TRANSPOSED];
     if (transposed->tag != NX_TAG_BOOL || transposed->i || made == NULL) return NX_OK;
-    if (made->a.dtype != NX_F32 || !made->a.contiguous || made->a.device.type != 0) return NX_OK;
+    if (made->a.dtype != NX_F32 || made->a.device.type != 0) return NX_OK;
+    if (!made->a.contiguous && !nx_is_channels_last(&made->a)) return NX_OK;
     bool bounded = false;
     for (nx_node *next; !bounded && (next = next_of(&t)); t.taken[t.n++] = next) {
         bounded = take_bounds(&t, next);

@@ -40,12 +40,13 @@ def same_bits(a, b):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("images", [1, 3])
-def test_taken(kind, bounds, images):
+@pytest.mark.parametrize("layout", [nt.contiguous_format, nt.channels_last])
+def test_taken(kind, bounds, images, layout):
     channels, how, across = KINDS[kind]
     nt.manual_seed(0)
     convolution, norm = nn.Conv2d(channels, channels, **how), nn.BatchNorm2d(channels).eval()
     usual_numbers(norm)
-    x = nt.randn(images, channels, across, across)
+    x = nt.randn(images, channels, across, across).contiguous(memory_format=layout)
     x[0, 0, 0, 0] = float("nan")
     other = convolution(x).detach().neg()
     programs = {
@@ -62,7 +63,8 @@ def test_taken(kind, bounds, images):
             with nt.no_grad():
                 plan, got = compiled_plan(program, x, other)
                 assert "convolution_point(" in plan and "aten::convolution(" not in plan, f"{name}: {plan}"
-                assert same_bits(got, program(x, other)), name
+                want = program(x, other)
+                assert same_bits(got, want) and got.stride() == want.stride(), name
 
 
 def test_left_alone():
@@ -86,7 +88,7 @@ def test_left_alone():
         "a factor behind bounds": (lambda x: nt.addcmul(offset, F.relu(made(x)), factor), True),
         "half a product": (lambda x: nt.addcmul(offset, made(x), factor, value=0.5), False),
         "a summand of which half counts": (lambda x: nt.add(made(x), x, alpha=0.5), False),
-        "channels last": (lambda x: F.relu(made(x.to(memory_format=nt.channels_last))), False),
+        "channels last": (lambda x: F.relu(made(x.to(memory_format=nt.channels_last))), True),
         "transposed": (lambda x: F.relu(F.conv_transpose2d(x, weight, padding=1)), False),
         "of float64": (lambda x: F.relu(F.conv2d(x.double(), weight.double())), False),
     }

@@ -96,6 +96,57 @@ def test_channels_last(shape: tuple[int, ...]) -> None:
     close(got, wanted)
 
 
+def beside(seed: int) -> tuple[list[torch.Tensor], tuple[Any, ...]]:
+    """Arguments of a convolution of channels that lie side by side: windows of one place, or groups of one channel."""
+    r = random.Random(seed)
+    k, alone, transposed = r.choice([2, 2, 3]), r.random() < 0.6, r.random() < 0.3
+    groups = r.choice([16, 17, 24, 70, 130]) if alone else r.choice([1, 1, 2])
+    inputs, outputs = (groups * (1 if alone else r.choice(some)) for some in ([2, 16, 33, 300], [5, 16, 70]))
+    kernel = [r.choice([1, 2, 3, 5]) if alone else 1 for _ in range(k)]
+    stride, dilation = ([r.choice([1, 1, most]) if alone else 1 for _ in range(k)] for most in (3, 2))
+    padding = [r.randint(0, n // 2 + 1) if alone else 0 for n in kernel]
+    least = [(n - 1) * d + 1 + 2 * p for n, d, p in zip(kernel, dilation, padding)]
+    size = [max(r.choice([3, 7, 12, 20]) // (k - 1), n) for n in least]
+    weight = (inputs, outputs // groups) if transposed else (outputs, inputs // groups)
+    torch.manual_seed(seed)
+    x = torch.randn(r.choice([1, 3]), inputs, *size)
+    x = x.contiguous(memory_format=torch.channels_last if k == 2 else torch.channels_last_3d)
+    rest = (stride, padding, dilation, transposed, [0] * k, groups)
+    return [x, torch.randn(*weight, *kernel), torch.randn(outputs)], rest
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_channels_beside_each_other(seed: int) -> None:
+    tensors, rest = beside(seed)
+    theirs = [t.requires_grad_() for t in tensors]
+    ours = [leaf(t) for t in tensors]
+    wanted, got = torch.convolution(*theirs, *rest), nt.convolution(*ours, *rest)
+    close(got, wanted, 2e-5)
+    g = torch.randn_like(wanted)
+    if seed % 3 == 0:
+        g = g.contiguous()
+    wanted.backward(g)
+    got.backward(to_ours(g))
+    for mine, other in zip(ours, theirs):
+        close(mine.grad, other.grad, 2e-5)
+
+
+@pytest.mark.parametrize("of", [(16, 16, 1), (96, 96, 3), (40, 1, 1), (200, 1, 3)])
+def test_threads_do_not_show_beside(of: tuple[int, int, int]) -> None:
+    channels, read, kernel = of
+    x = nt.randn(3, channels, 15, 9).contiguous(memory_format=nt.channels_last).requires_grad_()
+    w, found, before = nt.randn(channels, read, kernel, kernel).requires_grad_(), [], nt.get_num_threads()
+    try:
+        for n in (1, 2, 3, 7):
+            nt.set_num_threads(n)
+            y = nt.conv2d(x, w, None, 1, kernel // 2, 1, channels // read)
+            found.append([y, *nt.autograd.grad((y * y).sum(), [x, w])])
+    finally:
+        nt.set_num_threads(before)
+    for other in found[1:]:
+        assert all(nt.equal(a, b) for a, b in zip(found[0], other))
+
+
 @pytest.mark.parametrize("groups", [1, 4, 16])
 def test_threads_do_not_show(groups: int) -> None:
     """The same bits for every number of threads, forward and backward."""
