@@ -39,7 +39,7 @@ static int call(plain *p, int above, PyObject *names) {
     bool method = at(p, above + p->in.arg + 1 + NXPY_NULL_FIRST) != NULL;
     int n = p->in.arg + method;
     PyObject *function = at(p, above + p->in.arg + 1 + (method || !NXPY_NULL_FIRST));
-    PyObject *local[16], **args = n <= NX_COUNT(local) ? local : nx_alloc(sizeof *args * (size_t)n);
+    PyObject *local[16] = {NULL}, **args = n <= NX_COUNT(local) ? local : nx_alloc(sizeof *args * (size_t)n);
     if (!args) return nxpy_raise(NX_NO_MEMORY), -1;
     for (int k = 0; k < n; k++) args[k] = at(p, above + n - k); /* the stack holds them */
     size_t n_plain = (size_t)(n - (names ? PyTuple_GET_SIZE(names) : 0));
