@@ -60,6 +60,7 @@ class Fold:
         self.x = "(uint8_t)({} != 0)" if dtype == "bool" else load(self.lane if self.in_parts else dtype, "{}")
         if inner == "int64":
             self.x = "(uint64_t)(int64_t){}"
+        self.widens = dtype == "float16"  # side by side, many at once
         # Choices become vectors in a loop alone, sums also where it has been unrolled, and then faster.
         self.together = "" if self.adds else "#pragma GCC unroll 1\n"
         # Four elements of a strand are joined apart from the state, for which the next four wait; of floats the state
@@ -67,7 +68,15 @@ class Fold:
         self.rounds = self.adds and inner in CLASSES["float"] + CLASSES["complex"]
 
     def apply(self, a, x):
-        return Element(self.world, self.lane, {self.state: a, "x": self.x.format(x)}).text(self.step)
+        return Element(self.world, self.lane, {self.state: a, "x": x}).text(self.step)
+
+    def brought(self, at, start, count, room):
+        """C that brings `count` elements from at[start] on, and what element k of them is then."""
+        if not self.widens:
+            return "", lambda k: self.x.format(f"{at}[{start}{k}]")
+        first = start.removesuffix(" + ")
+        widen = f"nx_widen_f16(wide_{at}, {at}{' + ' if first else ''}{first}, {count});"
+        return f"float wide_{at}[{room}];\n{widen}\n", lambda k: f"wide_{at}[{k}]"
 
     def join(self, a, x, dtype=None):
         both = Expr(
@@ -76,7 +85,7 @@ class Fold:
         return Element(self.world, dtype or self.lane, {self.state: a, "x": x}).text(both)
 
     def four(self, texts):
-        parts = [Element(self.world, self.lane, {"x": self.x.format(x)}).text(self.step.args[1]) for x in texts]
+        parts = [Element(self.world, self.lane, {"x": x}).text(self.step.args[1]) for x in texts]
         return self.join("s[k]", self.join(self.join(*parts[:2]), self.join(*parts[2:])))
 
     def text(self):
@@ -96,7 +105,7 @@ const nx_reduce_loop NX_AT_LEVEL({self.name}) = {{{short}_init, {short}_fold, {s
     def strided(self):
         """The part of a fold by fours for elements that do not lie side by side; how many it took."""
         joined = self.four(
-            f"((const {self.read} *)(at + {k * self.width} * step))[{'k % 2' if self.in_parts else 0}]"
+            self.x.format(f"((const {self.read} *)(at + {k * self.width} * step))[{'k % 2' if self.in_parts else 0}]")
             for k in range(4)
         )
         return f"""static __attribute__((noinline))
@@ -120,14 +129,16 @@ int64_t {self.short}_strided({self.number} *s, const char *x, int64_t step, int6
         """Elements along a row."""
         width, by_fours = self.width, ""
         if self.rounds or not self.adds:
-            joined = self.four(f"at[{self.twice}i + {k * self.lanes} + k]" for k in range(4))
+            bring, element = self.brought("at", f"{self.twice}i + ", 4 * width, 4 * width)
+            joined = self.four(element(f"{k * self.lanes} + k") for k in range(4))
             by_fours = f"""
         for (; i + {4 * width} <= n; i += {4 * width}) {{
             for (int k = 0; k < 4; k++) __builtin_prefetch((const char *)(at + i) + 64 * k + {AHEAD});
-{self.together}            for (int k = 0; k < {self.lanes}; k++) s[k] = {joined};
+{bring}{self.together}            for (int k = 0; k < {self.lanes}; k++) s[k] = {joined};
         }}"""
         places = [f"s[{self.twice}(i % {width}){part}]" for part in ["", " + 1"][: 1 + self.in_parts]]
-        tail = "\n".join(f"        {at} = {self.apply(at, f'at[{k}]')};" for k, at in enumerate(places))
+        tail = "\n".join(f"        {at} = {self.apply(at, self.x.format(f'at[{k}]'))};" for k, at in enumerate(places))
+        bring, element = self.brought("at", f"{self.twice}i + ", width, width)
         return f"""static void {self.short}_fold(void *state, const char *x, int64_t step, int64_t n) {{
     {self.number} s[{self.lanes}];
 {self.copied()} s[k] = (({self.number} *)state)[k];
@@ -135,7 +146,7 @@ int64_t {self.short}_strided({self.number} *s, const char *x, int64_t step, int6
     if (step == (int64_t)sizeof({self.c_type})) {{
         const {self.read} *at = (const {self.read} *)x;{by_fours}
         for (; i + {width} <= n; i += {width}) {{
-{self.together}            for (int k = 0; k < {self.lanes}; k++) s[k] = {self.apply("s[k]", f"at[{self.twice}i + k]")};
+{bring}{self.together}            for (int k = 0; k < {self.lanes}; k++) s[k] = {self.apply("s[k]", element("k"))};
         }}
     }}
 {f"    else i = {self.short}_strided(s, x, step, n);" if self.rounds else ""}
@@ -173,20 +184,21 @@ static void {self.short}_done(const void *state, int64_t count, char *out) {{
         short, width = self.short, self.width
         each = store(self.dtype, self.c_type, self.final.replace("s[0]", "s[k]"))
         met = self.join("s[k]", "s[k + half * NX_REDUCE_COLUMNS]", self.inner)
+        bring, element = self.brought("at", "", "columns", "NX_REDUCE_COLUMNS")
         return f"""static void {short}_columns(void *states, const char *x, int64_t step, int64_t n, int columns,
     bool fresh) {{
     int64_t i = 0;
     for (; fresh && i < n && i < {width}; i++, x += step) {{
         const {self.read} *at = (const {self.read} *)x;
         {self.number} *s = ({self.number} *)(({self.compute} *)states + i * NX_REDUCE_COLUMNS);
-#pragma GCC ivdep
-        for (int k = 0; k < {self.twice}columns; k++) s[k] = {self.apply(f"({self.number}){self.start}", "at[k]")};
+{bring}#pragma GCC ivdep
+        for (int k = 0; k < {self.twice}columns; k++) s[k] = {self.apply(f"({self.number}){self.start}", element("k"))};
     }}
 {self.columns_by_fours() if self.rounds else ""}    for (; i < n; i++, x += step) {{
         const {self.read} *at = (const {self.read} *)x;
         {self.number} *s = ({self.number} *)(({self.compute} *)states + i % {width} * NX_REDUCE_COLUMNS);
-#pragma GCC ivdep
-        for (int k = 0; k < {self.twice}columns; k++) s[k] = {self.apply("s[k]", "at[k]")};
+{bring}#pragma GCC ivdep
+        for (int k = 0; k < {self.twice}columns; k++) s[k] = {self.apply("s[k]", element("k"))};
     }}
 }}
 static void {short}_done_columns(void *states, int64_t count, int columns, char *out, int64_t step) {{
@@ -206,9 +218,13 @@ static void {short}_done_columns(void *states, int64_t count, int columns, char 
 """
 
     def columns_by_fours(self):
-        width, joined, rows = self.width, self.four(f"at{k}[k]" for k in range(4)), ""
+        width, rows, elements = self.width, "", []
         for k in range(4):
+            bring, element = self.brought(f"at{k}", "", "columns", "NX_REDUCE_COLUMNS")
             rows += f"            const {self.read} *at{k} = (const {self.read} *)(x + (j + {k * width}) * step);\n"
+            rows += bring
+            elements.append(element("k"))
+        joined = self.four(elements)
         return f"""    for (; i + {4 * width} <= n; i += {4 * width}, x += {4 * width} * step) {{
         for (int j = 0; j < {width}; j++) {{
             {self.number} *s = ({self.number} *)(({self.compute} *)states + j * NX_REDUCE_COLUMNS);

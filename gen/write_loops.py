@@ -28,7 +28,9 @@ HEAD = """/* Element loops and folds of one instruction-set level: compiled once
 /* One text for all dtypes asks uint8 whether it is negative. */
 #pragma GCC diagnostic ignored "-Wtype-limits"
 
-enum { NX_NEAR_PIECE = 1024 }; /* elements that are looked at together before a function of near ones is taken */
+/* Elements that are looked at together before a function of near ones is taken; numbers of float16 that are in
+ * registers together. */
+enum { NX_NEAR_PIECE = 1024, NX_HALF_STRIP = 16 };
 """
 
 
@@ -149,6 +151,31 @@ class Element:
         (name, first) = binds[0]
         return self.bound([(name, self.text(first))], rest)
 
+    def keeps(self, expr, kept):
+        """Whether it is a number of the dtype, and needs no rounding, as those named `kept` are: an operand, its sign
+        or whole part, a condition, a choice among such."""
+        if expr.op == "match":
+            return self.keeps(self.arm(expr), kept)
+        if expr.op == "let":
+            for name, first in expr.value:
+                kept = kept | {name} if self.keeps(first, kept) else kept - {name}
+            return self.keeps(expr.args[0], kept)
+        if expr.op == "call" and expr.value in self.world.functions and expr.value not in self.world.prims:
+            function = self.world.functions[expr.value]
+            of_args = {name for name, arg in zip(function.params, expr.args) if self.keeps(arg, kept)}
+            return self.keeps(function.body, of_args)
+        if expr.op == "if" or (expr.op == "call" and expr.value == "where"):
+            return all(self.keeps(arg, kept) for arg in expr.args[1:])
+        if expr.op == "unary" and expr.value == "-":
+            return self.keeps(expr.args[0], kept)
+        if expr.op == "call" and expr.value in KEEPING:
+            return all(self.keeps(arg, kept) for arg in expr.args[: KEEPING[expr.value]])
+        if expr.op == "number":
+            return abs(expr.value) <= 256 and float(expr.value).is_integer()
+        if expr.op in ("name", "const"):
+            return expr.value in kept | {"inf", "nan"}
+        return expr.op == "unary" or expr.value in (*COMPARE, "and", "or")
+
     def text_match(self, expr):
         return self.text(self.arm(expr))
 
@@ -237,6 +264,9 @@ class Element:
         return text
 
 
+# Functions that keep a number one of its dtype, and how many arguments must be such.
+KEEPING = {"abs": 1, "floor": 1, "ceil": 1, "trunc": 1, "round": 1, "copysign": 1, "min": 2, "max": 2, "isnan": 0,
+           "rounded": 0, "conj": 1, "real": 1}
 HALVES = {"float16": "f16", "bfloat16": "bf16"}
 
 
@@ -246,9 +276,10 @@ def load(dtype, text):
     return f"({COMPUTE[dtype]}){text}"
 
 
-def store(dtype, c_type, text):
+def store(dtype, c_type, text, kept=False):
+    """`kept`: it is a number of the dtype already."""
     if dtype in HALVES:
-        return f"nx_store_{HALVES[dtype]}({text})"
+        return f"nx_{'keep' if kept and dtype == 'bfloat16' else 'store'}_{HALVES[dtype]}({text})"
     return f"({c_type})({text})"
 
 
@@ -360,10 +391,12 @@ def write_point(world, sibling, written, add, header):
         dtypes = computed(sibling, arm)
         bodies = {dtype: point_bodies(world, sibling, arm, dtype) for dtype in dtypes}
         for _, dtype, c_type, _ in DTYPES:
-            if dtype in dtypes and (dtype != "float16" or bodies[dtype] != bodies.get("float32")):
+            if dtype in dtypes and dtype != "float16":
                 write(arm, dtype, point_loop(dtype, c_type, len(tensors), numbers_of(sibling, dtype), *bodies[dtype]))
-        if "float16" in dtypes and (arm, "float16") not in names:
-            write(arm, "float16", loop_by_floats(names[arm, "float32"], len(tensors), numbers_of(sibling, "float16")))
+        if "float16" in dtypes:
+            twin = names[arm, "float32"] if bodies["float16"] == bodies.get("float32") else None
+            strips = bodies["float16"][0] if twin is None or is_cheap(world, sibling, arm) else []
+            write(arm, "float16", half_loop(twin, len(tensors), numbers_of(sibling, "float16"), strips))
     return names
 
 
@@ -388,30 +421,92 @@ def numbers_of(sibling, dtype):
 
 
 def point_bodies(world, sibling, arm, dtype):
-    """What the loop of a dtype computes of an element, ([(condition of numbers or None, C expression)], near_body)."""
+    """What the loop of a dtype computes of an element, ([(condition of numbers or None, C expression, whether that is a
+    number of the dtype already)], near_body)."""
     tensors, scalars = operands(sibling)
     argument, _ = arms_of(sibling)
     scope = {a.name: f"x{k}" for k, a in enumerate(tensors)} | {a.name: f"c{k}" for k, a in enumerate(scalars)}
     element = Element(world, dtype, scope, {argument.name: arm} if argument else None)
     element.numbers = rounded_numbers(sibling)
     expr = element.arm(sibling.entry.one("point").value)
+    kept = {a.name for a in tensors} | element.numbers
     bodies = [
-        (element.text(condition) if condition else None, element.text(expr))
+        (element.text(condition) if condition else None, element.text(expr), element.keeps(expr, kept))
         for condition, expr in unswitch(expr, {a.name for a in scalars})
     ]
     return bodies, near_body(world, element, expr)
 
 
-def loop_by_floats(name, n, numbers):
-    """The loop of float16 that computes what float32's of that name does; numbers are rounded where they are there."""
-    rounded = "constants"
-    if any(text != constant_text("float16", k) for k, text in enumerate(numbers)):
-        rounded = f"(const nx_const[]){{{', '.join(f'{{.f = {text}}}' for text in numbers)}}}"
-    return f"""nx_loop_fn NX_AT_LEVEL({name});
-void {LOOP_NAME}({LOOP_PARAMETERS}) {{
-    nx_loop_by_floats(NX_AT_LEVEL({name}), {n + 1}, ptrs, steps, n, {rounded});
-}}
+CHEAP = 10  # what a function may cost that is computed of float16 in registers: of others widening is a small part
+
+
+def is_cheap(world, sibling, arm):
+    """Whether what an element costs is mostly that it is widened and narrowed."""
+    argument, _ = arms_of(sibling)
+    element = Element(world, "float16", {}, {argument.name: arm} if argument else None)
+    expr = element.arm(sibling.entry.one("point").value)
+    return cost(world, expr) <= CHEAP and not any(e.op == "call" and e.value in DIVISIONS for e in expr.walk())
+
+
+def half_loop(twin, n, numbers, bodies):
+    """The loop of float16: by `bodies` dense operands are computed in registers, NX_HALF_STRIP at a time; the rest by
+    float32's loop, the twin, where that computes the same, with numbers rounded where they are there."""
+    text = point_constants("float16", numbers) + "    int64_t done = 0;\n" if bodies else ""
+    for condition, body, _ in bodies:
+        block = half_strips(n, body) + ("" if twin else half_rest(n, body))
+        end = "goto rest" if twin else "return"
+        text += f"    if ({condition}) {{\n{block}        {end};\n    }}\n" if condition else block
+    if twin and bodies:
+        label = "rest:\n" if any(condition for condition, _, _ in bodies) else ""
+        rest = ", ".join(f"ptrs[{k}] + done * steps[{k}]" for k in range(n + 1))
+        text += f"{label}    if (done == n) return;\n    ptrs = (char *const[]){{{rest}}};\n    n -= done;\n"
+    if twin:
+        rounded = "constants"
+        if any(number != constant_text("float16", k) for k, number in enumerate(numbers)):
+            rounded = f"(const nx_const[]){{{', '.join(f'{{.f = {number}}}' for number in numbers)}}}"
+        text += f"    nx_loop_by_floats(NX_AT_LEVEL({twin}), {n + 1}, ptrs, steps, n, {rounded});\n"
+    declared = f"nx_loop_fn NX_AT_LEVEL({twin});\n" if twin else ""
+    return f"{declared}void {LOOP_NAME}({LOOP_PARAMETERS}) {{\n{text}}}\n"
+
+
+def half_rest(n, body):
+    loads = " ".join(
+        f"const float x{k} = nx_load_f16(*(const uint16_t *)(ptrs[{k + 1}] + done * steps[{k + 1}]));" for k in range(n)
+    )
+    return f"""    for (; done < n; done++) {{
+        {loads}
+        *(uint16_t *)(ptrs[0] + done * steps[0]) = nx_store_f16({body});
+    }}
 """
+
+
+def half_strips(n, body):
+    """Strips of dense operands, and of those beside operands that are one element throughout."""
+    text = ""
+    for held in [set(), *held_operands(n)]:
+        steps = ["0" if k - 1 in held else "(int64_t)sizeof(uint16_t)" for k in range(n + 1)]
+        tests = " && ".join(f"steps[{k}] == {step}" for k, step in enumerate(steps))
+        arrays = "".join(f"        const uint16_t *in{k} = (const uint16_t *)ptrs[{k + 1}];\n" for k in range(n))
+        once = "".join(f"        const float x{k} = nx_load_f16(*in{k});\n" for k in sorted(held))
+        moving = [k for k in range(n) if k not in held]
+        widened = "".join(
+            f"            float w{k}[NX_HALF_STRIP];\n            nx_widen_f16(w{k}, in{k} + done, NX_HALF_STRIP);\n"
+            for k in moving
+        )
+        loads = " ".join(f"const float x{k} = w{k}[i];" for k in moving)
+        text += f"""    if ({tests}) {{
+        uint16_t *out = (uint16_t *)ptrs[0];
+{arrays}{once}        for (; done + NX_HALF_STRIP <= n; done += NX_HALF_STRIP) {{
+            float found[NX_HALF_STRIP];
+{widened}            for (int i = 0; i < NX_HALF_STRIP; i++) {{
+                {loads}
+                found[i] = {body};
+            }}
+            nx_narrow_f16(out + done, found, NX_HALF_STRIP);
+        }}
+    }}
+"""
+    return text
 
 
 def near_body(world, element, expr):
@@ -434,15 +529,24 @@ def near_body(world, element, expr):
     return " & ".join(sorted(tests)), element.text(expr)
 
 
+def point_constants(dtype, numbers):
+    return "".join(f"    const {COMPUTE[dtype]} c{k} = {text};\n    (void)c{k};\n" for k, text in enumerate(numbers))
+
+
+def held_operands(n):
+    """Which of n operands may be the same element throughout (a number, a broadcast one) beside dense ones."""
+    return [{k} for k in range(n) if n > 1] + [{0, 1, 2} - {k} for k in range(n) if n == 3]
+
+
 def point_loop(dtype, c_type, n, numbers, bodies, near):
-    """The function of one dtype: for each body, behind its condition, loops for dense and for strided operands."""
-    constants = "".join(
-        f"    const {COMPUTE[dtype]} c{k} = {text};\n    (void)c{k};\n" for k, text in enumerate(numbers)
-    )
+    """The function of one dtype: for each body, behind its condition, loops for dense and for strided operands, which
+    store it."""
+    constants = point_constants(dtype, numbers)
     unused = "" if numbers else "    (void)constants;\n"
     loops = ""
-    for condition, body in bodies:
-        block = body_loops(dtype, c_type, n, body, near)
+    near = near and (near[0], store(dtype, c_type, near[1]))
+    for condition, body, kept in bodies:
+        block = body_loops(dtype, c_type, n, store(dtype, c_type, body, kept), near)
         loops += f"    if ({condition}) {{\n{block}        return;\n    }}\n" if condition else block
     return f"void {LOOP_NAME}({LOOP_PARAMETERS}) {{\n{constants}{unused}{loops}}}\n"
 
@@ -456,26 +560,25 @@ def body_loops(dtype, c_type, n, body, near):
         for k in range(n)
     )
     dense = " && ".join(f"steps[{k}] == {size}" for k in range(n + 1))
-    held = [{k} for k in range(n) if n > 1] + [{0, 1, 2} - {k} for k in range(n) if n == 3]
-    singles = "".join(held_loop(dtype, c_type, n, which, body, near) for which in held)
+    singles = "".join(held_loop(dtype, c_type, n, which, body, near) for which in held_operands(n))
     return f"""    if ({dense}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
-{arrays}{fast_loop(dtype, c_type, range(n), loads, body, near)}        return;
+{arrays}{fast_loop(range(n), loads, body, near)}        return;
     }}
 {singles}    for (int64_t i = 0; i < n; i++) {{
         {strided}
-        *({c_type} *)(ptrs[0] + i * steps[0]) = {store(dtype, c_type, body)};
+        *({c_type} *)(ptrs[0] + i * steps[0]) = {body};
     }}
 """
 
 
-def fast_loop(dtype, c_type, moving, loads, body, near):
+def fast_loop(moving, loads, body, near):
     if near:
-        return near_loop(dtype, c_type, moving, loads, body, near)
-    return dense_loop(dtype, c_type, loads, body, "n", 8)
+        return near_loop(moving, loads, body, near)
+    return dense_loop(loads, body, "n", 8)
 
 
-def near_loop(dtype, c_type, moving, loads, body, near):
+def near_loop(moving, loads, body, near):
     """In pieces, of which each whose elements are all near goes the faster way."""
     test, near_by = near
     moves = "".join(f", in{k} += end" for k in moving)
@@ -487,24 +590,24 @@ def near_loop(dtype, c_type, moving, loads, body, near):
                 far |= !({test});
             }}
             if (far) {{
-{dense_loop(dtype, c_type, loads, body, "end", 16)}            }} else {{
-{dense_loop(dtype, c_type, loads, near_by, "end", 16)}            }}
+{dense_loop(loads, body, "end", 16)}            }} else {{
+{dense_loop(loads, near_by, "end", 16)}            }}
         }}
 """
 
 
-def dense_loop(dtype, c_type, loads, body, n, depth):
+def dense_loop(loads, body, n, depth):
     inner = f"""#pragma GCC ivdep
 for (int64_t i = 0; i < {n}; i++) {{
     {loads}
-    out[i] = {store(dtype, c_type, body)};
+    out[i] = {body};
 }}
 """
     return "".join((" "*depth)*(line[0] != "#") + line for line in inner.splitlines(keepends=True))
 
 
 def held_loop(dtype, c_type, n, held, body, near):
-    """The loop for operands that are the same element throughout (a number, a broadcast one), the others dense."""
+    """The loop for operands that are the same element throughout, the others dense."""
     size = f"(int64_t)sizeof({c_type})"
     tests = " && ".join(f"steps[{k}] == {0 if k - 1 in held else size}" for k in range(n + 1))
     arrays = "".join(f"        const {c_type} *in{k} = (const {c_type} *)ptrs[{k + 1}];\n" for k in range(n))
@@ -513,7 +616,7 @@ def held_loop(dtype, c_type, n, held, body, near):
     loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in moving)
     return f"""    if ({tests}) {{
         {c_type} *out = ({c_type} *)ptrs[0];
-{arrays}{once}{fast_loop(dtype, c_type, moving, loads, body, near)}        return;
+{arrays}{once}{fast_loop(moving, loads, body, near)}        return;
     }}
 """
 

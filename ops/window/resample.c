@@ -23,6 +23,7 @@ static double as_computed(double x, bool is_double) { return is_double ? x : (do
 
 /* Places of the input for one place of the result. */
 static double scale_of(kind kind, const axis *a, bool align, double given, bool is_double) {
+    if (kind >= LINEAR_SMOOTH && a->in == a->out) return 1; /* an axis that keeps its size stays as it is */
     if (align && kind >= LINEAR) return a->out > 1 ? as_computed((double)(a->in - 1) / (double)(a->out - 1), is_double) : 0;
     if (given > 0) return as_computed(1 / given, is_double);
     return as_computed((double)a->in / (double)a->out, is_double);

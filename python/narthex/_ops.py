@@ -14,6 +14,11 @@ def _find(*names):
     return found
 
 
+def _raise_mismatch(error: TypeError, operator: str):
+    """What PyTorch's operators raise where arguments fit no schema; what was raised inside of a call is left."""
+    raise (RuntimeError(str(error)) if str(error).startswith(operator) else error) from error.__cause__
+
+
 class OpOverload:
     """One operator. Calling it calls exactly this overload."""
 
@@ -25,7 +30,10 @@ class OpOverload:
         self._op = _C.op_function(self._name, f"torch.ops.{namespace}.{name}.{overload}")
 
     def __call__(self, *args, **kwargs):
-        return self._op(*args, **kwargs)
+        try:
+            return self._op(*args, **kwargs)
+        except TypeError as error:
+            _raise_mismatch(error, self._name)
 
     def name(self) -> str:
         """ "aten::add.Tensor" """
@@ -75,7 +83,7 @@ class OpOverloadPacket:
     def __call__(self, *args, **kwargs):
         for overload in self._known:
             try:
-                return getattr(self, overload)(*args, **kwargs)
+                return getattr(self, overload)._op(*args, **kwargs)
             except TypeError as error:
                 failure = error
         found = IN_PYTHON.get(self.__name__) if self._namespace == "aten" else None
@@ -87,7 +95,7 @@ class OpOverloadPacket:
         known, self._known = self._known, self.overloads()  # a plugin may have added some
         if known != self._known:
             return self(*args, **kwargs)
-        raise failure
+        _raise_mismatch(failure, f"{self._namespace}::{self.__name__}")
 
     def __getattr__(self, name: str):
         if name.startswith("__") or name not in self.overloads():

@@ -1,4 +1,5 @@
-/* The half types in bits, so that no instruction set is needed and loops over them become vectors. */
+/* The half types in bits, so that no instruction set is needed and loops over them become vectors; float16 also as a level does
+ * it best, many at once (NX_HALVES, from meson.build: half_bits.h, half_f16c.h, half_avx512.h). */
 #ifndef NX_BASE_HALF_H
 #define NX_BASE_HALF_H
 
@@ -28,6 +29,23 @@ static inline uint16_t nx_store_f16(float f) {
     return (uint16_t)(sign | h);
 }
 
+/* NX_F16_LANES; nx__widen_lanes, nx__narrow_lanes: so many numbers; nx_widen_one_f16, nx_narrow_one_f16: one alone, in the same
+ * way, so that a NaN has the same bits. */
+#include NX_HALVES
+
+/* n numbers side by side. Of a local array whose length is known they stay in registers. */
+static inline void nx_widen_f16(float *to, const uint16_t *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + NX_F16_LANES <= n; i += NX_F16_LANES) nx__widen_lanes(to + i, from + i);
+    for (; i < n; i++) to[i] = nx_widen_one_f16(from[i]);
+}
+
+static inline void nx_narrow_f16(uint16_t *to, const float *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + NX_F16_LANES <= n; i += NX_F16_LANES) nx__narrow_lanes(to + i, from + i);
+    for (; i < n; i++) to[i] = nx_narrow_one_f16(from[i]);
+}
+
 /* The upper half of a float. */
 static inline float nx_load_bf16(uint16_t h) { return (nx_half_bits){.u = (uint32_t)h << 16}.f; }
 
@@ -36,5 +54,20 @@ static inline uint16_t nx_store_bf16(float f) {
     uint32_t rounded = (x.u + 0x7fff + (x.u >> 16 & 1)) >> 16;
     return (uint16_t)((x.u & 0x7fffffff) > 0x7f800000 ? 0x7fc0 : rounded);
 }
+
+/* Of a float that is a bfloat16 already. */
+static inline uint16_t nx_keep_bf16(float f) { return (uint16_t)((nx_half_bits){.f = f}.u >> 16); }
+
+/* The number of a half type beside x towards y: bits count up away from 0. */
+#define NX_DEFINE_NEXT_HALF(half)                                                                                       \
+    static inline float nx_next_##half##f(float x, float y) {                                                           \
+        uint32_t bits = nx_store_##half(x), away = (x < y) == (x > 0) ? 1 : -(uint32_t)1;                               \
+        bits = x == 0 ? ((nx_half_bits){.f = y}.u >> 16 & 0x8000) | 1 : bits + away;                                    \
+        float next = x == y ? y : nx_load_##half((uint16_t)bits);                                                       \
+        return (x == x) & (y == y) ? next : x + y;                                                                      \
+    }
+NX_DEFINE_NEXT_HALF(f16)
+NX_DEFINE_NEXT_HALF(bf16)
+#undef NX_DEFINE_NEXT_HALF
 
 #endif

@@ -87,8 +87,8 @@ void nx_number_store(nx_dtype dtype, const nx_value *number, char *to) {
     else nx_cast(dtype, to, 0, NX_I64, (const char *)&number->i, 0, 1);
 }
 
-/* ---- element loops of float16: those of float32 on numbers that a level's casts widen before and narrow behind, so that the
- * instructions of the processor which convert many at once serve every operator ------------------------------------- */
+/* ---- element loops of float16, but for dense operands of what costs little (gen/write_loops.py): those of float32 on numbers
+ * that a level's casts widen before and narrow behind ------------------------------------------------------------------- */
 enum { MAX_OPERANDS = 5 };
 
 void nx_loop_by_floats(nx_loop_fn *loop, int n_operands, char *const *ptrs, const int64_t *steps, int64_t n,

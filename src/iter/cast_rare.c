@@ -75,9 +75,11 @@ static nx__cast_fn *const casts[NX_N_DTYPES][NX_N_DTYPES] = {
     EACH_PAIR(CAST_ROW)
 };
 
-/* The type by way of which a type is reached: each has a loop to and from it, and these have loops among each other. */
-static nx_dtype wide_of(nx_dtype dtype) {
-    if (nx_is_complex(dtype)) return NX_C128;
+/* The type by way of which a type is reached from or by `other`: each has a loop to and from it, and these have loops among each
+ * other. */
+static nx_dtype wide_of(nx_dtype dtype, nx_dtype other) {
+    bool is_narrow = nx_is_float(other) && other != NX_F64;
+    if (nx_is_complex(dtype)) return is_narrow ? NX_C64 : NX_C128;
     if (dtype == NX_BOOL || dtype == NX_U64 || dtype == NX_F64) return dtype;
     return nx_is_float(dtype) ? NX_F32 : NX_I64;
 }
@@ -91,12 +93,17 @@ static nx__cast_fn *cast_of(const nx__moves *moves, nx_dtype from, nx_dtype to) 
 enum { PIECE = 256 };
 void nx__rare_cast(const nx__moves *moves, nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype,
                    const char *from, int64_t from_step, int64_t n) {
+    bool is_dense = to_step == (int64_t)nx_dtype_bytes(to_dtype) && from_step == (int64_t)nx_dtype_bytes(from_dtype);
+    if (is_dense && nx_is_complex(from_dtype) && nx_is_complex(to_dtype)) { /* side by side they are twice as many real numbers */
+        moves->cast[nx_dtype_real(from_dtype)][nx_dtype_real(to_dtype)](to, to_step / 2, from, from_step / 2, 2 * n);
+        return;
+    }
     if (casts[from_dtype][to_dtype]) {
         casts[from_dtype][to_dtype](to, to_step, from, from_step, n);
         return;
     }
     _Alignas(16) char buffers[2][PIECE * NX_MAX_ELEMENT_BYTES];
-    nx_dtype by[] = {from_dtype, wide_of(from_dtype), wide_of(to_dtype), to_dtype};
+    nx_dtype by[] = {from_dtype, wide_of(from_dtype, to_dtype), wide_of(to_dtype, from_dtype), to_dtype};
     for (int64_t done = 0; done < n; done += PIECE) {
         int64_t part = n - done < PIECE ? n - done : PIECE, step = from_step;
         const char *at = from + done * from_step;

@@ -1,7 +1,7 @@
 /* Elements of one dtype into another, as C converts them: floats to integers cut, anything to bool by != 0, to the half
- * types by rounding a float to nearest even. Half types convert in bits, so that no instruction set is needed, but for
- * float16 and float32 (halves_*.c); float8 types meet float32 alone. One loop for each pair of dtypes. Then elements as they
- * are, in two dimensions at a time. Compiled once a level with NX_LEVEL_NAME set; next: cast.c, copy.c. */
+ * types by rounding a float to nearest even. float16 goes by float32, which the processor makes of many at once; float8 types
+ * meet float32 alone. One loop for each pair of dtypes. Then elements as they are, in two dimensions at a time. Compiled once
+ * a level with NX_LEVEL_NAME set; next: cast.c, copy.c. */
 #include "iter/private.h"
 
 /* ---- float8: a sign, an exponent, `fraction` bits, by the OCP formats (fn: no infinities; fnuz: no infinities, no negative
@@ -49,18 +49,15 @@ static inline float from_float8(uint8_t b, const format *from) {
 #define TO_I16(v) ((int16_t)(v))
 #define TO_I32(v) ((int32_t)(v))
 #define TO_I64(v) ((int64_t)(v))
-#define TO_F16(v) nx_store_f16((float)(v))
 #define TO_BF16(v) nx_store_bf16((float)(v))
 #define TO_F32(v) ((float)(v))
 #define TO_F64(v) ((double)(v))
-#define EACH_BUT_F16_F32(X, from, type, load)                                                              \
+#define EACH_BUT_F16(X, from, type, load)                                                                  \
     X(from, type, load, BOOL, uint8_t, TO_BOOL) X(from, type, load, U8, uint8_t, TO_U8)                    \
     X(from, type, load, I8, int8_t, TO_I8) X(from, type, load, I16, int16_t, TO_I16)                       \
     X(from, type, load, I32, int32_t, TO_I32) X(from, type, load, I64, int64_t, TO_I64)                    \
-    X(from, type, load, BF16, uint16_t, TO_BF16) X(from, type, load, F64, double, TO_F64)
-#define EACH_BUT_F16(X, from, type, load) EACH_BUT_F16_F32(X, from, type, load) X(from, type, load, F32, float, TO_F32)
-#define EACH_BUT_F32(X, from, type, load) EACH_BUT_F16_F32(X, from, type, load) X(from, type, load, F16, uint16_t, TO_F16)
-#define EACH_TO(X, from, type, load) EACH_BUT_F16(X, from, type, load) X(from, type, load, F16, uint16_t, TO_F16)
+    X(from, type, load, BF16, uint16_t, TO_BF16) X(from, type, load, F64, double, TO_F64)                  \
+    X(from, type, load, F32, float, TO_F32)
 #define FROM_E4M3FN(x) from_float8(x, &e4m3fn)
 #define FROM_E5M2(x) from_float8(x, &e5m2)
 #define FROM_E4M3FNUZ(x) from_float8(x, &e4m3fnuz)
@@ -71,10 +68,11 @@ static inline float from_float8(uint8_t b, const format *from) {
 #define TO_E5M2FNUZ(v) to_float8(v, &e5m2fnuz)
 #define BOTH_WAYS(X, code, from, to) X(code, uint8_t, from, F32, float, TO_F32) X(F32, float, PLAIN, code, uint8_t, to)
 #define EACH_PAIR(X)                                                                                       \
-    EACH_TO(X, BOOL, uint8_t, PLAIN) EACH_TO(X, U8, uint8_t, PLAIN) EACH_TO(X, I8, int8_t, PLAIN)          \
-    EACH_TO(X, I16, int16_t, PLAIN) EACH_TO(X, I32, int32_t, PLAIN) EACH_TO(X, I64, int64_t, PLAIN)        \
-    EACH_BUT_F32(X, F16, uint16_t, nx_load_f16) EACH_TO(X, BF16, uint16_t, nx_load_bf16)                   \
-    EACH_BUT_F16(X, F32, float, PLAIN) EACH_TO(X, F64, double, PLAIN)                                      \
+    EACH_BUT_F16(X, BOOL, uint8_t, PLAIN) EACH_BUT_F16(X, U8, uint8_t, PLAIN)                              \
+    EACH_BUT_F16(X, I8, int8_t, PLAIN) EACH_BUT_F16(X, I16, int16_t, PLAIN)                                \
+    EACH_BUT_F16(X, I32, int32_t, PLAIN) EACH_BUT_F16(X, I64, int64_t, PLAIN)                              \
+    EACH_BUT_F16(X, BF16, uint16_t, nx_load_bf16) EACH_BUT_F16(X, F32, float, PLAIN)                       \
+    EACH_BUT_F16(X, F64, double, PLAIN)                                                                    \
     BOTH_WAYS(X, F8_E4M3FN, FROM_E4M3FN, TO_E4M3FN) BOTH_WAYS(X, F8_E5M2, FROM_E5M2, TO_E5M2)              \
     BOTH_WAYS(X, F8_E4M3FNUZ, FROM_E4M3FNUZ, TO_E4M3FNUZ) BOTH_WAYS(X, F8_E5M2FNUZ, FROM_E5M2FNUZ, TO_E5M2FNUZ)
 
@@ -91,6 +89,35 @@ static inline float from_float8(uint8_t b, const format *from) {
         }                                                                                                  \
     }
 EACH_PAIR(DEFINE_CAST)
+
+/* float16 from and to the others. */
+enum { STRIP = 32 };
+#define DEFINE_HALF_CASTS(code, type, load, store)                                                         \
+    static void cast_F16_##code(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n) {\
+        bool is_dense = to_step == sizeof(type) && from_step == sizeof(uint16_t);                          \
+        for (; is_dense && n >= STRIP; n -= STRIP, to += STRIP * to_step, from += STRIP * from_step) {     \
+            float f[STRIP];                                                                                \
+            nx_widen_f16(f, (const uint16_t *)from, STRIP);                                                \
+            for (int i = 0; i < STRIP; i++) ((type *)to)[i] = (type)store(f[i]);                           \
+        }                                                                                                  \
+        for (int64_t i = 0; i < n; i++, to += to_step, from += from_step)                                  \
+            *(type *)to = (type)store(nx_widen_one_f16(*(const uint16_t *)from));                          \
+    }                                                                                                      \
+    static void cast_##code##_F16(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n) {\
+        bool is_dense = to_step == sizeof(uint16_t) && from_step == sizeof(type);                          \
+        for (; is_dense && n >= STRIP; n -= STRIP, to += STRIP * to_step, from += STRIP * from_step) {     \
+            float f[STRIP];                                                                                \
+            for (int i = 0; i < STRIP; i++) f[i] = (float)load(((const type *)from)[i]);                   \
+            nx_narrow_f16((uint16_t *)to, f, STRIP);                                                       \
+        }                                                                                                  \
+        for (int64_t i = 0; i < n; i++, to += to_step, from += from_step)                                  \
+            *(uint16_t *)to = nx_narrow_one_f16((float)load(*(const type *)from));                         \
+    }
+#define EACH_WITH_F16(X)                                                                                   \
+    X(BOOL, uint8_t, PLAIN, TO_BOOL) X(U8, uint8_t, PLAIN, TO_U8) X(I8, int8_t, PLAIN, TO_I8)              \
+    X(I16, int16_t, PLAIN, TO_I16) X(I32, int32_t, PLAIN, TO_I32) X(I64, int64_t, PLAIN, TO_I64)           \
+    X(BF16, uint16_t, nx_load_bf16, TO_BF16) X(F32, float, PLAIN, TO_F32) X(F64, double, PLAIN, TO_F64)
+EACH_WITH_F16(DEFINE_HALF_CASTS)
 
 /* Whole numbers below 2^51 are converted many at once, as the last bits of a double; to float64 and float32 both. */
 #define DEFINE_COUNTED(code, to_type)                                                                      \
@@ -279,7 +306,8 @@ const nx__moves NX_AT_LEVEL(nx__moves) = {
     [NX_##from_code][NX_##to_code] = cast_##from_code##_##to_code,
         EACH_PAIR(CAST_ROW)
         [NX_I64][NX_F32] = count_F32, [NX_I64][NX_F64] = count_F64,
-        [NX_F16][NX_F32] = NX_AT_LEVEL(nx__widen_f16), [NX_F32][NX_F16] = NX_AT_LEVEL(nx__narrow_f16),
+#define HALF_ROWS(code, type, load, store) [NX_F16][NX_##code] = cast_F16_##code, [NX_##code][NX_F16] = cast_##code##_F16,
+        EACH_WITH_F16(HALF_ROWS)
     },
     .move = {[1] = move_8, [2] = move_16, [4] = move_32, [8] = move_64, [16] = move_128},
     .bytes = move_bytes,

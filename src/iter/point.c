@@ -212,10 +212,19 @@ typedef struct general {
     _Alignas(16) char number[NX_MAX_OPERANDS][NX_MAX_ELEMENT_BYTES];
 } general;
 
+/* Whether operand k goes through the dtype `rounding`: it is of another, and what computes is wider. */
+static inline bool rounds(const general *call, int k) {
+    nx_dtype dtype = call->dtype[k], rounding = call->rounding;
+    bool is_number_of_it = dtype == rounding || dtype == NX_BOOL || nx_dtype_complex(dtype) == rounding; /* float8 may have no 0 */
+    return rounding != call->computing && !is_number_of_it && !call->exact[k];
+}
+
+/* Whether the loop reads or writes elements of operand k as they are. */
+static inline bool is_plain(const general *call, int k) { return call->dtype[k] == call->computing && !rounds(call, k); }
+
 /* n elements of operand k to `to`, whose elements lie `to_step` apart. */
 static void load_piece(const general *call, int k, char *to, int64_t to_step, const char *from, int64_t step, int64_t n) {
-    bool rounds = call->dtype[k] != call->rounding && call->dtype[k] != NX_BOOL && !call->exact[k]; /* float8 may have no 0 */
-    if (call->rounding != call->computing && rounds) {
+    if (rounds(call, k)) {
         _Alignas(16) char rounded[PIECE * NX_MAX_ELEMENT_BYTES];
         int64_t width = nx_dtype_sizes[call->rounding];
         nx_cast(call->rounding, rounded, width, call->dtype[k], from, step, n);
@@ -223,6 +232,18 @@ static void load_piece(const general *call, int k, char *to, int64_t to_step, co
         return;
     }
     nx_cast(call->computing, to, to_step, call->dtype[k], from, step, n);
+}
+
+/* n elements of output k from `from`, whose elements lie `from_step` apart. */
+static void store_piece(const general *call, int k, char *to, int64_t step, const char *from, int64_t from_step, int64_t n) {
+    if (rounds(call, k)) {
+        _Alignas(16) char rounded[PIECE * NX_MAX_ELEMENT_BYTES];
+        int64_t width = nx_dtype_sizes[call->rounding];
+        nx_cast(call->rounding, rounded, width, call->computing, from, from_step, n);
+        nx_cast(call->dtype[k], to, step, call->rounding, rounded, width, n);
+        return;
+    }
+    nx_cast(call->dtype[k], to, step, call->computing, from, from_step, n);
 }
 
 /* Elements with others between them, which a loop takes one by one, are brought side by side; what only adds and multiplies is
@@ -241,7 +262,7 @@ static void run_piece(const general *call, char *const *walk_ptrs, const int64_t
         int w = call->walked[k];
         char *at = w < 0 ? (char *)call->number[k] : walk_ptrs[w] + walk_steps[w] * done;
         int64_t step = w < 0 ? 0 : walk_steps[w];
-        bool direct = w < 0 || (call->dtype[k] == call->computing && !lies_apart(call, step, bytes));
+        bool direct = w < 0 || (is_plain(call, k) && !lies_apart(call, step, bytes));
         if (!direct && k >= call->n_out) load_piece(call, k, room[k], bytes, at, step, step ? n : 1);
         ptrs[k] = direct ? at : room[k];
         steps[k] = direct ? step : k < call->n_out || step ? bytes : 0;
@@ -250,7 +271,7 @@ static void run_piece(const general *call, char *const *walk_ptrs, const int64_t
     for (int k = 0; k < call->n_out; k++) {
         if (ptrs[k] != room[k]) continue;
         int w = call->walked[k];
-        nx_cast(call->dtype[k], walk_ptrs[w] + walk_steps[w] * done, walk_steps[w], call->computing, room[k], bytes, n);
+        store_piece(call, k, walk_ptrs[w] + walk_steps[w] * done, walk_steps[w], room[k], bytes, n);
     }
 }
 
@@ -264,7 +285,7 @@ static void run_buffered(void *arg, char *const *ptrs, const int64_t *steps, int
 static void load_tile(const general *call, int k, char *to, const char *from, int64_t step, int64_t rows, int64_t columns) {
     const nx__moves *moves = nx__moves_get();
     int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), row = columns * bytes, column = call->column_step[k];
-    bool moves_only = call->dtype[k] == call->computing;
+    bool moves_only = is_plain(call, k);
     if (moves_only && column == bytes) moves->rows(to, row, from, step, rows, row);
     else if (moves_only && step == bytes) moves->turn[bytes](to, row, from, column, rows, columns);
     else for (int64_t j = 0; j < columns; j++) load_piece(call, k, to + j * bytes, row, from + j * column, step, rows);
@@ -273,11 +294,11 @@ static void load_tile(const general *call, int k, char *to, const char *from, in
 static void store_tile(const general *call, int k, const char *from, char *to, int64_t step, int64_t rows, int64_t columns) {
     int64_t bytes = (int64_t)nx_dtype_bytes(call->computing), row = columns * bytes, column = call->column_step[k];
     int64_t out_bytes = (int64_t)nx_dtype_bytes(call->dtype[k]);
-    if (call->dtype[k] == call->computing && column == bytes) nx__moves_get()->rows(to, step, from, row, rows, row);
+    if (is_plain(call, k) && column == bytes) nx__moves_get()->rows(to, step, from, row, rows, row);
     else if (column == out_bytes && columns >= SHORT) for (int64_t i = 0; i < rows; i++)
-        nx_cast(call->dtype[k], to + i * step, column, call->computing, from + i * row, bytes, columns);
+        store_piece(call, k, to + i * step, column, from + i * row, bytes, columns);
     else for (int64_t j = 0; j < columns; j++)
-        nx_cast(call->dtype[k], to + j * column, step, call->computing, from + j * bytes, row, rows);
+        store_piece(call, k, to + j * column, step, from + j * bytes, row, rows);
 }
 
 static void run_tile(const general *call, char *const *at, const int64_t *walk_steps, int64_t rows, int64_t columns, buffers room) {
@@ -336,7 +357,7 @@ static char *load_rows(const general *call, int k, char *at, int64_t row_step, i
     else if (row_step == 0) {
         load_piece(call, k, room, bytes, at, item, width);
         for (int64_t r = 1; r < n; r++) memcpy(room + r * width * bytes, room, (size_t)(width * bytes));
-    } else if (call->dtype[k] == call->computing) return at;
+    } else if (is_plain(call, k)) return at;
     else load_piece(call, k, room, bytes, at, item, n * width);
     return room;
 }
@@ -355,15 +376,15 @@ static void run_rows(void *arg, char *const *walk_ptrs, const int64_t *walk_step
             char *at = w < 0 ? (char *)call->number[k] : walk_ptrs[w] + done * step;
             bool writes = k < call->n_out, same = step == 0 && done > 0; /* it is there from the rows before */
             steps[k] = step == 0 && (w < 0 || call->column_step[k] == 0) ? 0 : bytes;
-            if (writes) ptrs[k] = call->dtype[k] == call->computing ? at : room[k];
+            if (writes) ptrs[k] = is_plain(call, k) ? at : room[k];
             else if (!same) ptrs[k] = w < 0 ? at : load_rows(call, k, at, step, n, room[k]);
         }
         call->loop(ptrs, steps, n * call->width, call->constants);
         for (int k = 0; k < call->n_out; k++) {
             int w = call->walked[k];
             if (ptrs[k] != room[k]) continue;
-            nx_cast(call->dtype[k], walk_ptrs[w] + done * walk_steps[w], (int64_t)nx_dtype_bytes(call->dtype[k]), call->computing, room[k],
-                    bytes, n * call->width);
+            store_piece(call, k, walk_ptrs[w] + done * walk_steps[w], (int64_t)nx_dtype_bytes(call->dtype[k]), room[k], bytes,
+                        n * call->width);
         }
     }
 }
@@ -409,7 +430,7 @@ static void add_operand(general *call, nx_walk *walk, const nx_value *value, boo
     call->walked[k] = (int8_t)walk->n;
     call->dtype[k] = value->array->dtype;
     call->exact[k] = exact && value->array->numel == 1;
-    call->casts = call->casts || call->dtype[k] != call->computing;
+    call->casts = call->casts || !is_plain(call, k);
     nx_walk_add(walk, value->array);
 }
 

@@ -8,8 +8,6 @@
 typedef void nx__cast_fn(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n);
 typedef void nx__plane_fn(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows,
                           int64_t columns);
-NX_EACH_LEVEL(NX_LEVEL_DECLARE, nx__cast_fn nx__widen_f16)
-NX_EACH_LEVEL(NX_LEVEL_DECLARE, nx__cast_fn nx__narrow_f16)
 typedef struct nx__moves {
     nx__cast_fn *cast[NX_N_DTYPES][NX_N_DTYPES]; /* from, to; NULL: see nx__rare_cast */
     nx__cast_fn *move[NX_MAX_ELEMENT_BYTES + 1]; /* of one dtype, by its size */

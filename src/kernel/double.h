@@ -136,20 +136,35 @@ NX_ELEMENT double nx_element_erfc(double x) {
     return x == x ? y : x;
 }
 
-/* ---- erfinv: the polynomials of floats, then one of Halley's steps, which triples the digits ------------------------------- */
-NX_ELEMENT double nx_element_erfinv(double x) {
+/* ---- erfinv: the polynomials of floats, then one of Halley's steps, which triples the digits; ndtri ------------------------ */
+/* Beyond 100, where ndtri of doubles alone comes. */
+NX_ELEMENT float nx__erfinv_end(float w) {
+    float t = sqrtf(w) - 18.5f, p = nx__fmaf(t, -0x1.1cc5c6p-32f, 0x1.06e46ep-27f);
+    p = nx__fmaf(p, t, -0x1.69b814p-23f);
+    p = nx__fmaf(p, t, 0x1.156e2cp-18f);
+    p = nx__fmaf(p, t, -0x1.b0eacap-14f);
+    p = nx__fmaf(p, t, 0x1.00acb6p+0f);
+    return nx__fmaf(p, t, 0x1.26ca06p+4f);
+}
+/* Of a >= 0 and what is left to 1, which near 1 has more digits; of subnormal ones the floats'. */
+NX_ELEMENT double nx__erfinv_of(double a, double left) {
     uint64_t n;
-    double a = fabs(x), left = 1 - a;
-    float rest = 0, w = (float)-nx_element_log(left * (1 + a)), far = nx__erfinv_tail(w);
+    float rest = 0, w = (float)-nx_element_log(left * (1 + a)), far = w < 100 ? nx__erfinv_tail(w) : nx__erfinv_end(w);
     far = w < 16.7f ? nx__erfinv_far(w, &rest) : far;
     far = w < 5 ? nx__erfinv_near(w, &rest) : far;
     double y = a * far, square_rest, square = nx__square(y, &square_rest);
     double p = nx__exp_parts(square, NX__ROUNDER + 1023, &n), scale = nx__double_of(n << 52), e = nx__fma(scale, p, scale);
     e += e * square_rest;
     double step = (y < 0.84 ? (nx__erf_near(y) - a) * e : left * e - nx__erfc_over(y)) * 0x1.c5bf891b4ef6bp-1; /* over the derivative */
+    step = left < 0x1p-1021 ? 0 : step;
     y -= step / (1 + y * step);
-    y = a < 1 ? y : NAN;
-    return copysign(a == 1 ? INFINITY : y, x);
+    return left > 0 ? y : left == 0 ? INFINITY : NAN;
+}
+NX_ELEMENT double nx_element_erfinv(double x) { return copysign(nx__erfinv_of(fabs(x), 1 - fabs(x)), x); }
+/* The number below which a normal one lies with the chance p. */
+NX_ELEMENT double nx_element_ndtri(double p) {
+    double q = p < 0.5 ? p : 1 - p, y = 1.4142135623730951 * nx__erfinv_of(1 - 2 * q, 2 * q);
+    return p < 0.5 ? -y : y;
 }
 
 /* ---- sinh, cosh as in float ----------------------------------------------------------------------------------------------- */

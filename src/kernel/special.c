@@ -134,40 +134,10 @@ double nx__value_erfcx(double x) {
     return 0.5641895835477563 / (x + f);
 }
 
-/* The y >= 0 with erfc(y) = c, c in 0 .. 1: a start within 2 in 1000, then Halley's steps. */
-static double erfc_inverse(double c) {
-    double w = log(c * (2 - c)), h = 4.330746750799873 + w / 2, y = sqrt(sqrt(h * h - w * 6.802721088435375) - h);
-    for (int k = 0; k < 4; k++) {
-        double step = (1 - c / erfc(y)) * nx__value_erfcx(y) * 0.8862269254527580;
-        y += step / (1 - y * step);
-    }
-    return y;
-}
-double nx__value_ndtri(double p) {
-    if (!(p >= 0 && p <= 1)) return NAN;
-    if (p == 0 || p == 1) return p == 0 ? -INFINITY : INFINITY;
-    if (p == 0.5) return 0;
-    return p < 0.5 ? -1.4142135623730951 * erfc_inverse(2 * p) : 1.4142135623730951 * erfc_inverse(2 * (1 - p));
-}
 double nx__value_log_ndtr(double x) {
     if (x < -1) return log(nx__value_erfcx(x * -0.7071067811865476) / 2) - x * x / 2;
     return log1p(-erfc(x * 0.7071067811865476) / 2);
 }
-
-/* The half type's number beside x: its bits count up away from 0. */
-static double next_half(nx_dtype dtype, double x, double y) {
-    if (x != x || y != y) return NAN;
-    if (x == y) return y;
-    float from = (float)x, out;
-    uint16_t bits;
-    nx_cast(dtype, (char *)&bits, 2, NX_F32, (const char *)&from, 4, 1);
-    if (x == 0) bits = y < 0 ? 0x8001 : 1;
-    else bits = (uint16_t)((x < y) == (x > 0) ? bits + 1 : bits - 1);
-    nx_cast(NX_F32, (char *)&out, 4, dtype, (const char *)&bits, 2, 1);
-    return out;
-}
-double nx__value_nextafter_f16(double x, double y) { return next_half(NX_F16, x, y); }
-double nx__value_nextafter_bf16(double x, double y) { return next_half(NX_BF16, x, y); }
 
 int64_t nx__value_gcd(int64_t a, int64_t b) {
     uint64_t x = a < 0 ? -(uint64_t)a : (uint64_t)a, y = b < 0 ? -(uint64_t)b : (uint64_t)b;

@@ -26,11 +26,7 @@ NX__SPECIAL2(polygamma)    /* of order n, a whole number >= 0, at x */
 NX__SPECIAL2(igamma)    /* the lower regularised incomplete gamma function of a at x; igammac the upper one */
 NX__SPECIAL2(igammac)
 NX__SPECIAL1(erfcx) /* e^(x^2) erfc(x) */
-NX__SPECIAL1_OWN(ndtri)
 NX__SPECIAL1(log_ndtr)
-/* The number beside x towards y; of the half types as numbers that are held in float. */
-NX__SPECIAL2(nextafter_f16)
-NX__SPECIAL2(nextafter_bf16)
 
 /* ---- Bessel functions and others */
 NX__SPECIAL1_OWN(i0)

@@ -116,7 +116,7 @@ def its_loop_computes_pytorchs_numbers(tree: Path, tmp_path: Path) -> None:
     write_levels(tmp_path)
     folders = " ".join(f"-I{folder}" for folder in (ROOT, ROOT / "src", ROOT / "include", ROOT / "ops", tmp_path))
     warned = "-Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers"
-    flags = f"-std=gnu11 {folders} -DNX_LEVEL_NAME=base -DNX_FUSED=0"
+    flags = f"-std=gnu11 {folders} -DNX_LEVEL_NAME=base -DNX_FUSED=0 '-DNX_HALVES=\"base/half_bits.h\"'"
     for name in ("grad.c", "meta.c", "tables.c", "calls.c"):
         assert run(f"gcc {flags} {warned} -fsyntax-only {tmp_path}/gen/{name}", tree) == ""
     library, loops = tmp_path / "loops.so", f"{tmp_path}/gen/loops_point_float.c"

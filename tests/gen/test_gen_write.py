@@ -104,9 +104,9 @@ def test_derived_formulas(world, name, formula):
 
 # ---- loops
 LEVELS = {
-    "base": ["-DNX_FUSED=0"],
-    "v3": ["-DNX_FUSED=1", "-march=x86-64-v3"],
-    "v4": ["-DNX_FUSED=1", "-march=x86-64-v4", "-mprefer-vector-width=512"],
+    "base": ["-DNX_FUSED=0", '-DNX_HALVES="base/half_bits.h"'],
+    "v3": ["-DNX_FUSED=1", '-DNX_HALVES="base/half_f16c.h"', "-march=x86-64-v3"],
+    "v4": ["-DNX_FUSED=1", '-DNX_HALVES="base/half_avx512.h"', "-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
 
 

@@ -91,6 +91,15 @@ def test_out_of_a_wider_dtype(name: str) -> None:
     assert torch.allclose(torch.tensor(mine[1][1]), torch.tensor(other[1][1]), atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_out_of_a_wider_dtype_gets_what_the_half_type_holds(dtype: str) -> None:
+    def made(m: Any) -> Any:
+        x, y = m.arange(1.0, 40.0).to(getattr(m, dtype)), m.tensor(0.7, dtype=m.float64)
+        return [f(x, y, out=m.empty(39, dtype=m.float32)).tolist() for f in (m.mul, m.div, m.add)]
+
+    assert made(nt) == made(torch)
+
+
 @pytest.mark.parametrize("name", ["matmul", "std", "outer"])
 def test_out_and_gradients(name: str) -> None:
     text = "functions with out=... arguments don't support automatic differentiation, but one of the arguments"
@@ -251,6 +260,9 @@ RARE = {
     "logspace of a row": lambda m, x: m.logspace(m.tensor([1.0]), 2, 3),
     "addmm of what does not fit": lambda m, x: m.addmm(m.ones(3), m.ones(2, 3), m.ones(3, 2)),
     "addmm of another height": lambda m, x: m.addmm(m.ones(3, 1), m.ones(2, 3), m.ones(3, 2)),
+    "an axis that keeps its size": lambda m, x: m.nn.functional.interpolate(
+        m.arange(12.0).sin().view(1, 1, 6, 2), scale_factor=(1.5, 1.4), mode="bilinear", antialias=True
+    ).ravel(),
     "two bools": lambda m, x: m.ones(1, dtype=m.bool) - m.ones(1, dtype=m.bool),
     "too many": lambda m, x: m.abs("a", 3),
     "far too many": lambda m, x: m.addr(x, x, x, x),
@@ -291,6 +303,25 @@ def split_by(m: Any) -> Any:
 
 def backend(m: Any) -> Any:
     return "eager" if m is torch else "narthex"
+
+
+def test_arguments_that_fit_no_schema() -> None:
+    """torch.ops raises other errors than functions and methods do."""
+    calls: list[Call] = [
+        lambda m, x: m.ops.aten.mm(1, x),
+        lambda m, x: m.ops.aten.mm.default(1, x),
+        lambda m, x: m.ops.aten.eq(2, x),
+        lambda m, x: m.ops.aten.eq.Tensor(2, x),
+        lambda m, x: m.ops.aten.cat([1, x]),
+        lambda m, x: m.eq(2, x),
+        lambda m, x: m.mm(1, x),
+    ]
+    for call in calls:
+        for m in (nt, torch):
+            error = TypeError if call in calls[5:] else RuntimeError
+            with pytest.raises(error) as raised:
+                call(m, m.ones(3, 3))
+            assert type(raised.value) is error
 
 
 @pytest.mark.parametrize("name", RARE)

@@ -24,6 +24,7 @@ WIDE = np.concatenate([SPECIAL, NEAR, DRAW.choice([-1, 1], 20000) * np.exp2(DRAW
 # Where PyTorch's are not infinite too soon.
 FINITE = WIDE[~((abs(WIDE) > 709.7) & (abs(WIDE) < 711))]
 UNIT = np.concatenate([SPECIAL, DRAW.uniform(-1, 1, 60000), 1 - np.exp2(DRAW.uniform(-50, -1, 5000))])
+CHANCES = np.concatenate([DRAW.uniform(0, 1, 40000), np.exp2(DRAW.uniform(-999, -1, 9000)), [0, 1, 0.5, -0.1, 1.1]])
 POSITIVE = np.concatenate([np.abs(SPECIAL), DRAW.uniform(0, 40, 40000), np.exp2(DRAW.uniform(-120, 100, 20000))])
 
 at_every_level = pytest.mark.parametrize("level", LEVELS[: LEVELS.index(BEST) + 1])
@@ -65,6 +66,7 @@ def named(name: str) -> Callable[[Any, list[Any]], Any]:
 DOUBLES: dict[str, tuple[Any, float]] = {"sin": (WIDE, 2), "cos": (WIDE, 2), "tan": (WIDE, 2), "sinc": (WIDE, 4)}
 DOUBLES |= {"exp": (WIDE, 2), "exp2": (WIDE, 2), "expm1": (WIDE, 3.5), "tanh": (WIDE, 4), "sinh": (FINITE, 4)}
 DOUBLES |= {"cosh": (FINITE, 3), "erf": (WIDE, 2.5), "erfc": (WIDE, 6), "erfinv": (UNIT, 5), "atan": (WIDE, 2)}
+DOUBLES |= {"ndtri": (CHANCES, 8)}
 DOUBLES |= {"log2": (WIDE, 2), "log10": (WIDE, 2), "atanh": (UNIT, 3)}
 DOUBLES |= {"asin": (UNIT, 2), "acos": (UNIT, 2), "spherical_bessel_j0": (WIDE, 3.5)}
 
