@@ -63,7 +63,7 @@ LENGTHS = [1, 2, 5, 6, 11, 13, 16, 17, 64, 65, 127, 200, 257, 265, 271, 400, 530
 
 @pytest.mark.parametrize("seed", range(60))
 def test_float32_blocks(seed: int) -> None:
-    """Sizes around those of strips, panels and blocks; rows, columns or parts of a row: near the exact product, with the
+    """Sizes around those of strips, panels and blocks; rows, columns or parts of a row: near the exact product, the
     same bits on two threads and, where it is made of panels, for rows alone."""
     draw = random.Random(seed)
     m, n, k = draw.choice(LENGTHS), draw.choice(LENGTHS), draw.choice([1, 3, 8, 100, 383, 384, 385, 800])
