@@ -120,15 +120,12 @@ static void scan_chains(const scan *s, int64_t row) {
     for (int r = 0; r < CHAINS; r++) {
         from[r] = (const float *)nx__row_at(s->self, s->dim, row + r);
         to[r] = (float *)nx__row_at(s->out, s->dim, row + r);
-        total[r] = s->what == SUMS ? 0 : 1;
+        total[r] = to[r][0] = from[r][0];
     }
-    if (s->what == SUMS) {
-        for (int64_t i = 0; i < n; i++)
-            for (int r = 0; r < CHAINS; r++) to[r][i] = (float)(total[r] = i ? total[r] + from[r][i] : from[r][i]);
-    } else {
-        for (int64_t i = 0; i < n; i++)
-            for (int r = 0; r < CHAINS; r++) to[r][i] = (float)(total[r] *= from[r][i]);
-    }
+    for (int64_t i = 1; s->what == SUMS && i < n; i++)
+        for (int r = 0; r < CHAINS; r++) to[r][i] = (float)(total[r] += from[r][i]);
+    for (int64_t i = 1; s->what == PRODUCTS && i < n; i++)
+        for (int r = 0; r < CHAINS; r++) to[r][i] = (float)(total[r] *= from[r][i]);
 }
 
 static bool is_chain(const scan *s) {

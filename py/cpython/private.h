@@ -1,4 +1,4 @@
-/* Shared by the files of cpython: what known.c and since312.c ask a version. */
+/* Shared by the files of cpython: what known.c, instances.c and since312.c ask a version. */
 #ifndef NXPY_CPYTHON_PRIVATE_H
 #define NXPY_CPYTHON_PRIVATE_H
 
@@ -10,7 +10,9 @@ extern const unsigned nxpy__version;                     /* Py_Version >> 16 */
 int nxpy__base_opcode(PyCodeObject *code, int unit);     /* never a specialised or watched form */
 int nxpy__opcode_caches(int opcode);                     /* units behind it */
 int nxpy__opcode_argument(PyCodeObject *code, int unit);
-/* What an instance holds in itself; *inside tells that its values lie there and not in a dict. Lent. */
+PyDictValues *nxpy__inline_values(PyObject *object);     /* what an instance holds in itself; NULL: it does not */
+PyObject *nxpy__managed_dict(PyObject *object);          /* of an instance whose class has such; lent. NULL: there is none yet */
+/* What an instance holds in itself; *inside tells that its values lie there and not in a dict. Lent (instances.c). */
 PyObject *nxpy__inline_value(PyObject *object, PyObject *name, bool *inside);
 
 /* ---- from 3.12 on (since312.c, where whoever runs a frame clears it) ------------------------------------------------ */

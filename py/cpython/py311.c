@@ -146,44 +146,10 @@ PyObject *nxpy_frame_throw(PyThreadState *thread, nxpy_frame *frame, PyObject **
 }
 
 /* ---- objects ------------------------------------------------------------------------------------------------- */
-static PyObject *inline_value(PyTypeObject *type, PyDictValues *values, PyObject *name) {
-    PyDictKeysObject *keys = ((PyHeapTypeObject *)type)->ht_cached_keys;
-    PyDictUnicodeEntry *entries = DK_UNICODE_ENTRIES(keys);
-    for (Py_ssize_t k = 0; k < keys->dk_nentries; k++) {
-        if (entries[k].me_key == name) return values->values[k];
-    }
-    for (Py_ssize_t k = 0; k < keys->dk_nentries; k++) { /* names made at run time are not interned */
-        if (entries[k].me_key && PyUnicode_Compare(entries[k].me_key, name) == 0) return values->values[k];
-    }
-    return NULL;
+PyDictValues *nxpy__inline_values(PyObject *object) {
+    return Py_TYPE(object)->tp_flags & Py_TPFLAGS_MANAGED_DICT ? *_PyObject_ValuesPointer(object) : NULL;
 }
 
-PyObject *nxpy_instance_dict(PyObject *object) {
-    PyTypeObject *type = Py_TYPE(object);
-    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) {
-        return *_PyObject_ValuesPointer(object) ? NULL : *_PyObject_ManagedDictPointer(object);
-    }
-    if (type->tp_dictoffset < 0) { /* behind an instance of variable size */
-        PyObject **at = _PyObject_GetDictPtr(object);
-        return at ? *at : NULL;
-    }
-    if (type->tp_dictoffset == 0) return NULL;
-    return *(PyObject **)((char *)object + type->tp_dictoffset);
+PyObject *nxpy__managed_dict(PyObject *object) {
+    return *_PyObject_ValuesPointer(object) ? NULL : *_PyObject_ManagedDictPointer(object);
 }
-
-int nxpy_instance_dict_offset(PyTypeObject *type) { /* NULL lies there while the values lie in the instance */
-    if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT) return -3 * (int)sizeof(PyObject *);
-    return type->tp_dictoffset > 0 && type->tp_dictoffset < INT_MAX ? (int)type->tp_dictoffset : 0;
-}
-
-PyObject *nxpy__inline_value(PyObject *object, PyObject *name, bool *inside) {
-    PyTypeObject *type = Py_TYPE(object);
-    PyDictValues *values = type->tp_flags & Py_TPFLAGS_MANAGED_DICT ? *_PyObject_ValuesPointer(object) : NULL;
-    *inside = values != NULL;
-    return values ? inline_value(type, values, name) : NULL;
-}
-
-Py_ssize_t nxpy_instance_size(PyTypeObject *type) { /* the dict lies before the object */
-    return (Py_ssize_t)(sizeof(PyObject) + (type->tp_weaklistoffset ? sizeof(PyObject *) : 0));
-}
-

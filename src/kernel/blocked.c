@@ -25,7 +25,7 @@ typedef struct blocks {
 } blocks;
 
 /* Whether `columns` columns of the product pay for packing a. */
-static bool must_pack(const nx_product *p, int64_t columns) {
+static bool pays_to_pack(const nx_product *p, int64_t columns) {
     bool is_bad = p->a_k_step != 1 && (p->a_row_step != 1 || p->a_k_step % BAD_STEP == 0);
     return is_bad || (columns > (p->a_k_step == 1 ? FEW : FEW_BY_COLUMNS) && p->m > NX__PANEL_MOST_ROWS);
 }
@@ -64,16 +64,21 @@ static void pack_rows(const blocks *w) {
     if (w->a) w->panels->pack_a(w->a, from, p->a_row_step, p->a_k_step, w->k, w->rows);
 }
 
-static void multiply_block(const blocks *w) {
+/* Where b of the whole panel after the one at column j lies, which is at `b`; NULL: there is none. */
+static const float *panel_after(const blocks *w, const float *b, int64_t j) {
     const nx_product *p = w->p;
+    const int64_t width = w->panels->columns;
+    if (w->first_column + j + 2 * width <= p->n) return b + width * p->b_column_step;
+    bool goes_on = w->first_k + w->k < p->k && p->n >= width;
+    return goes_on ? b - j * p->b_column_step + w->k * p->b_k_step : NULL;
+}
+
+static void multiply_block(const blocks *w) {
     const int64_t width = w->panels->columns;
     pack_rows(w);
     for (int64_t j = 0; j < w->columns; j += width) {
         nx__panel panel = panel_at(w, j);
-        int64_t next = w->first_column + j + width;
-        if (panel.is_packed) panel.ahead = NULL;
-        else if (next + width <= p->n) panel.ahead = panel.b + width * p->b_column_step;
-        else if (w->first_k + w->k < p->k && p->n >= width) panel.ahead = panel.b - j * p->b_column_step + w->k * p->b_k_step;
+        if (!panel.is_packed) panel.ahead = panel_after(w, panel.b, j);
         w->panels->multiply(&panel, w->rows, nx_least(width, w->columns - j));
     }
 }
@@ -93,7 +98,7 @@ nx_status nx_product_run(const nx_product *p) {
     size_t room = nx_product_room(p->m, p->n, p->k);
     blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_room_new(sizeof(float) * room)};
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
-    bool packs = must_pack(p, p->n);
+    bool packs = pays_to_pack(p, p->n);
     int64_t near = rows_near(p, w.panels->rows);
     w.keeps = near < p->m;
     if (packs) w.a = w.b + nx_least(p->k, DEPTH) * whole_panels(nx_least(p->n, COLUMNS));
@@ -160,7 +165,7 @@ static void multiply_rows(const spread *w, int64_t row, int64_t rows, int64_t pa
 static nx_status multiply_cells(void *arg, int64_t begin, int64_t end) {
     const spread *w = arg;
     float *strips = NULL;
-    if (must_pack(w->p, w->panels * w->level->columns)) {
+    if (pays_to_pack(w->p, w->panels * w->level->columns)) {
         size_t bytes = sizeof(float) * (size_t)(nx_least(w->p->k, DEPTH) * w->rows);
         strips = nx_room_new(bytes);
         if (strips == NULL) return nx_fail_memory(bytes);
@@ -204,10 +209,10 @@ nx_status nx_product_spread(const nx_product *p) {
         return status;
     }
     spread w = {.p = p, .level = nx__panels_get()};
-    const int64_t width = w.level->columns, whole = (p->n + width - 1) / width * width;
+    const int64_t width = w.level->columns;
     int64_t most = PACKED / p->k / width * width;
     if (most < COLUMNS) most = COLUMNS;
-    most = nx_least(most, whole);
+    most = nx_least(most, whole_panels(p->n));
     const int64_t deepest = most * p->k <= PACKED ? p->k : nx_least(p->k, PACKED / most / DEPTH * DEPTH); /* in turns */
     w.b = nx_room_new(sizeof(float) * (size_t)(most * deepest));
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * (size_t)(most * deepest));
@@ -224,10 +229,7 @@ nx_status nx_product_spread(const nx_product *p) {
 }
 
 /* ---- by a matrix that was packed once ------------------------------------------------------------------------------ */
-size_t nx_product_packed(int64_t n, int64_t k) {
-    int64_t width = nx__panels_get()->columns;
-    return (size_t)((n + width - 1) / width * width * k);
-}
+size_t nx_product_packed(int64_t n, int64_t k) { return (size_t)(whole_panels(n) * k); }
 
 void nx_product_pack(const nx_product *p, float *to) {
     spread w = {.p = p, .level = nx__panels_get(), .b = to, .columns = p->n, .k = p->k};
@@ -237,7 +239,7 @@ void nx_product_pack(const nx_product *p, float *to) {
 void nx_product_run_packed(const nx_product *p, float *packed) {
     spread w = {.p = p, .level = nx__panels_get(), .b = packed, .columns = p->n, .k = p->k};
     int64_t near = rows_near(p, w.level->rows);
-    float *strips = must_pack(p, p->n) ? nx_room_new(sizeof(float) * (size_t)(nx_least(p->k, DEPTH) * near)) : NULL;
+    float *strips = pays_to_pack(p, p->n) ? nx_room_new(sizeof(float) * (size_t)(nx_least(p->k, DEPTH) * near)) : NULL;
     for (int64_t row = 0; row < p->m; row += near)
         multiply_rows(&w, row, nx_least(near, p->m - row), 0, n_panels(&w), strips);
     nx_room_free(strips);
