@@ -208,7 +208,7 @@ static PyObject *deepcopy(nxpy_loop *loop, PyObject *function, PyObject **args, 
 }
 
 /* ---- inspect.signature ---------------------------------------------------------------------------------------------------- */
-/* Asked when the trace is over; a Signature never changes. */
+/* Asked when the trace is over; a Signature never changes. Methods of one function have one: it is asked once, for all layers. */
 static PyObject *signature(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
     nxpy_trace *trace = loop->trace;
     PyObject *of = nxpy__use(trace, args[0]);
@@ -220,7 +220,7 @@ static PyObject *signature(nxpy_loop *loop, PyObject *function, PyObject **args,
     }
     if (nxpy__fixed(trace, inner) < 0 || nxpy__note_function(trace, (PyFunctionObject *)inner) < 0) return NULL;
     PyObject *given = PyTuple_Pack(1, of), *bound = of == inner ? Py_False : Py_True; /* whether the first parameter is bound */
-    PyObject *question = given ? PyTuple_Pack(4, function, given, Py_None, bound) : NULL;
+    PyObject *question = given ? PyTuple_Pack(4, function, inner, Py_None, bound) : NULL;
     PyObject *known = question ? nxpy__ask(trace, question, given) : NULL, *parameters = NULL;
     if (known && nxpy__fixed(trace, known) == 0) parameters = PyObject_GetAttrString(known, "_parameters");
     if (parameters && nxpy__fixed(trace, parameters) < 0) Py_CLEAR(parameters);

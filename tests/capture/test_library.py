@@ -132,6 +132,31 @@ def test_is_one_graph(name, backend):
     assert compiled.entries == 1
 
 
+class Layer:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def forward(self, x, y=1):
+        return x * self.scale
+
+
+def test_the_signature_of_a_method_is_asked_once_for_all_objects():
+    layers, starts = [Layer(scale) for scale in (2, 3, 4)], []
+
+    def function(x):
+        for layer in layers:
+            x = layer.forward(x) + len(inspect.signature(layer.forward).parameters)
+        return x
+
+    compiled = torch.compile(function, fullgraph=True)
+    _C.set_capture_log(lambda event, **info: starts.append(event) if event == "start" else None)
+    try:
+        assert same(compiled(ramp(2)), function(ramp(2)))
+    finally:
+        _C.set_capture_log(None)
+    assert len(starts) == 2  # up to the first question, and to the end
+
+
 def test_a_copy_is_made_anew_and_what_it_is_made_of_is_guarded():
     table = {"a": [1]}
     compiled = torch.compile(lambda x: (copy.deepcopy(table), x + 1), fullgraph=True)
