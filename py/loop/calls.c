@@ -386,7 +386,7 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
     if (Py_TYPE(function) == &PyCFunction_Type) {
         PyObject *known = descriptor_of(function), *self = PyCFunction_GET_SELF(function);
         if (known) {
-            bool noted = nxpy__fixed(trace, self) == 0;
+            bool noted = nxpy__fixed(trace, self) == 0 && nxpy__fixed(trace, known) == 0;
             return noted ? call_with(loop, known, &self, 1, args, n, kw_names) : NULL;
         }
     }
@@ -418,7 +418,7 @@ static PyObject *call_c(nxpy_loop *loop, PyObject *function, PyObject **args, Py
         if (python < 0) return NULL;
         return python ? call_python(loop, function, args, n, kw_names) : nxpy__construct(loop, (PyTypeObject *)function, args, n, kw_names);
     }
-    return stop_call(trace, function);
+    return nxpy__special_draw(loop, function, args, n, kw_names);
 }
 
 PyObject *nxpy__call(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {

@@ -89,7 +89,7 @@ PyObject *nxpy__call_tensor_getter(nxpy_loop *loop, PyObject *function, PyObject
 PyObject *nxpy__special_tensor_item(ARGS) {
     if (!nxpy__use_all(loop, function, args, n, kw_names, 2, 3)) return NULL;
     nxpy_trace *trace = loop->trace;
-    if (!nxpy__is_fake(trace, args[0]) || (n == 3 && !nxpy__is_fake(trace, args[2]) && !nxpy_constant_check(args[2]))) {
+    if (!nxpy__is_fake(trace, args[0]) || (n == 3 && !nxpy__is_element(trace, args[2]))) {
         return nxpy__stopped(loop, function);
     }
     PyObject *index = nxpy__index(trace, args[1]), *result = NULL;

@@ -269,6 +269,17 @@ static PyObject *use_key(nxpy_loop *loop, int k) {
     return number;
 }
 
+/* Of a sequence or in a slice: in a tensor's place its one element. */
+static PyObject *use_index(nxpy_loop *loop, int k) {
+    PyObject *index = USE(k);
+    if (!index || !nxpy__is_fake(loop->trace, index)) return index;
+    int python = nxpy__python_special(loop->trace, index, "__index__");
+    PyObject *number = python >= 0 ? PyNumber_Index(index) : NULL;
+    if (number) nxpy__put(loop, k, number);
+    else if (!loop->trace->stop) nxpy__stop_error(loop->trace);
+    return number;
+}
+
 int op_contains_op(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
     PyObject *in = USE(1), *x, *value;
@@ -386,7 +397,9 @@ static int part_of_shown(nxpy_loop *loop, const nxpy_shown *shown, PyObject *key
 
 int op_binary_subscr(nxpy_loop *loop, int arg) {
     nxpy_trace *trace = loop->trace;
-    PyObject *of = USE(2), *key = !of ? NULL : nxpy__is_fake(trace, of) ? USE(1) : use_key(loop, 1), *value;
+    PyObject *of = USE(2), *value, *key;
+    if (!of || (nxpy__is_sequence(of) && !use_index(loop, 1))) return -1;
+    key = nxpy__is_fake(trace, of) ? USE(1) : use_key(loop, 1);
     if (!key) return -1;
     of = nxpy__behind(trace, of);
     bool plain_key = nxpy_constant_check(key) || PySlice_Check(key);
@@ -434,6 +447,11 @@ int op_binary_subscr(nxpy_loop *loop, int arg) {
     return nxpy__finish(loop, 2, value ? Py_NewRef(value) : PyObject_GetItem(of, key));
 }
 
+/* What may be stored into a tensor. */
+bool nxpy__is_element(nxpy_trace *trace, PyObject *value) {
+    return nxpy__is_fake(trace, value) || nxpy_constant_check(value) || nxpy_symnumber_check(value);
+}
+
 static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *value) {
     nxpy_trace *trace = loop->trace;
     bool number = value && (PyLong_CheckExact(value) || PyFloat_CheckExact(value)); /* into the memory that it shows */
@@ -442,7 +460,7 @@ static int store_item(nxpy_loop *loop, PyObject *of, PyObject *key, PyObject *va
         static const char *const names[] = {"__setitem__"};
         PyObject *index = note_operators(trace, of, names, 1) < 0 ? NULL : nxpy__index(trace, key);
         PyObject *use = index ? nxpy__use(trace, value) : NULL;
-        bool plain = use && (nxpy__is_fake(trace, use) || nxpy_constant_check(use));
+        bool plain = use && nxpy__is_element(trace, use);
         if (use && !plain) nxpy__stop(trace, NXPY_BREAK_STORE, "%.200s", Py_TYPE(of)->tp_name);
         int done = plain ? PyObject_SetItem(of, index, use) : -1;
         Py_XDECREF(index);
@@ -561,7 +579,7 @@ int op_build_const_key_map(nxpy_loop *loop, int arg) {
 
 int op_build_slice(nxpy_loop *loop, int arg) {
     for (int k = arg; k > 0; k--) {
-        PyObject *part = USE(k);
+        PyObject *part = use_index(loop, k);
         if (!part) return -1;
         if (!is_plain(part)) return nxpy__stop(loop->trace, NXPY_BREAK_OPERATOR, "a slice of %.200s", Py_TYPE(part)->tp_name);
     }

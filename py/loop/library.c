@@ -320,6 +320,49 @@ PyObject *nxpy__special_warn(nxpy_loop *loop, PyObject *function, PyObject **arg
     return NULL;
 }
 
+/* ---- random numbers of Python's and of numpy's --------------------------------------------------------------------------- */
+static bool is_text(PyObject *object, const char *attribute, const char *text) {
+    PyObject *value = PyObject_GetAttrString(object, attribute);
+    bool same = value && PyUnicode_Check(value) && PyUnicode_CompareWithASCIIString(value, text) == 0;
+    if (!value) PyErr_Clear();
+    Py_XDECREF(value);
+    return same;
+}
+
+static bool is_generator(PyObject *o) {
+    static const char *const known[][2] = {{"random", "Random"}, {"numpy.random.mtrand", "RandomState"}, {"numpy.random._generator", "Generator"}};
+    PyObject *type = (PyObject *)Py_TYPE(o);
+    bool found = false;
+    for (int k = 0; !found && k < NX_COUNT(known); k++) found = is_text(type, "__name__", known[k][1]) && is_text(type, "__module__", known[k][0]);
+    return found;
+}
+
+/* Those that give one number and fail for none. */
+static bool draws_one(PyObject *function, Py_ssize_t n) {
+    static const struct { const char *name; int most; } known[] = {{"random", 0}, {"uniform", 2}, {"rand", 0}, {"randn", 0},
+        {"random_sample", 0}, {"standard_normal", 0}, {"gauss", 2}, {"normalvariate", 2}};
+    bool found = false;
+    for (int k = 0; !found && k < NX_COUNT(known); k++) found = n <= known[k].most && is_text(function, "__name__", known[k].name);
+    return found;
+}
+
+/* A number that nobody looks at (layers that are left out while one trains): each run draws it when its graph has run, so that the
+ * generator is where it would be. */
+PyObject *nxpy__special_draw(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
+    nxpy_trace *trace = loop->trace;
+    bool known = !kw_names && n > 0 && is_generator(args[0]) && draws_one(function, n - 1) && !trace->region;
+    for (Py_ssize_t k = 1; known && k < n; k++) {
+        known = PyLong_CheckExact(args[k]) || (PyFloat_CheckExact(args[k]) && isfinite(PyFloat_AS_DOUBLE(args[k])));
+    }
+    if (!known || nxpy__was_asked_for(trace, NXPY_ASK_NO_DRAWS)) return nxpy__stopped(loop, function);
+    PyObject *all = PyTuple_New(n), *drawn = NULL;
+    for (Py_ssize_t k = 0; all && k < n; k++) PyTuple_SET_ITEM(all, k, Py_NewRef(args[k]));
+    if (all && nxpy__later(trace, function, all) == 0) drawn = PyObject_Init(PyObject_Malloc(sizeof(PyObject)), &nxpy__drawn_type);
+    Py_XDECREF(all);
+    if (!drawn) nxpy__stop_error(trace);
+    return drawn;
+}
+
 /* ---- narthex.utils.hooks.new_id ------------------------------------------------------------------------------------------ */
 /* A number that is no other's in a dict of the trace's own; what counts them all would change with every call. */
 static PyObject *new_id(nxpy_loop *loop, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names) {
@@ -367,7 +410,8 @@ nxpy_special_fn *nxpy__library_special(PyObject *function, Py_ssize_t n, PyObjec
         {true, "narthex.utils.hooks", "new_id", new_id}, {true, "copy", "deepcopy", deepcopy}, {true, "inspect", "signature", signature},
         {true, "narthex._from_numpy", "array_over", array_over}, {true, "narthex._from_numpy", "from_numpy", nxpy__from_numpy},
         {true, "functools", "singledispatch.<locals>.dispatch", dispatch},
-        {false, "dataclasses", "_process_class", nxpy__special_dataclass}};
+        {false, "random", "Random.uniform", nxpy__special_draw}, {false, "random", "Random.gauss", nxpy__special_draw},
+        {false, "random", "Random.normalvariate", nxpy__special_draw}, {false, "dataclasses", "_process_class", nxpy__special_dataclass}};
     const PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
     for (int k = 0; !kw_names && k < NX_COUNT(known); k++) {
         if (known[k].one != (n == 1) || PyUnicode_CompareWithASCIIString(code->co_qualname, known[k].name) != 0) continue;

@@ -106,6 +106,7 @@ bool nxpy__is_array_operator(PyObject *function);
 PyObject *nxpy__constant_of(nxpy_trace *trace, PyObject *function, PyObject **args, Py_ssize_t n, PyObject *kw_names);
 PyObject *nxpy__loaded(nxpy_trace *trace, PyObject *name); /* the module of that name, lent; NULL: stopped */
 PyObject *nxpy__index(nxpy_trace *trace, PyObject *key); /* of a captured tensor */
+bool nxpy__is_element(nxpy_trace *trace, PyObject *value);
 int nxpy__is(nxpy_trace *trace, PyObject *x, PyObject *y); /* x is y, of values in use; guarded. 1, 0, -1: stopped */
 int nxpy__is_printable(nxpy_trace *trace, PyObject *o); /* its text runs no code that is not followed; 0 or -1 */
 

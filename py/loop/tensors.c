@@ -144,17 +144,19 @@ PyObject *nxpy__special_storage_offset(ARGS) {
 }
 
 /* ---- attributes that are written ------------------------------------------------------------------------------------- */
-/* x.data = value: what the trace has made shows from here on what the value shows. */
+/* x.data = value: what the trace has made, or an input without a gradient, shows from here on what the value shows. */
 static int write_data(nxpy_trace *trace, PyObject *tensor, PyObject *value) {
     const nxpy_note *note = nxpy__note_find(trace, tensor);
     nx_tensor *own = nxpy_tensor_get(tensor);
     bool alone = !nx_tensor_requires_grad(own) || note->leaf; /* nothing leads to it but the tensor itself */
+    bool given = note && note->is_input && note->real, made = !given && nxpy__is_made(tensor) && !note->is_input;
     nx_value node;
-    if (!nxpy__is_made(tensor) || note->is_input || trace->region || own->whole || !alone) return 1;
+    if (!(made || given) || trace->region || own->whole || !alone) return 1;
     PyObject *use = nxpy__use(trace, value), *shown = use ? PyObject_CallMethod(use, "detach", NULL) : NULL;
     if (!use) return -1;
     bool found = shown && nx_tracer_find(&trace->tracer, nxpy_tensor_get(shown), &node);
     int done = found ? PyObject_SetAttrString(tensor, "data", shown) : -1;
+    if (done == 0 && given) done = nxpy__write_data(trace, tensor, shown);
     Py_XDECREF(shown);
     if (done < 0) return nxpy__stop_error(trace);
     nx_status status = nx_tracer_bind(&trace->tracer, own, node.node, node.n);

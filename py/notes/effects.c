@@ -152,6 +152,18 @@ int nxpy__write_grad(nxpy_trace *trace, PyObject *fake, PyObject *value) {
     return record(trace, (nxpy_effect){.kind = NXPY_EFFECT_GRAD, .holder = fake, .place = fake});
 }
 
+int nxpy__write_data(nxpy_trace *trace, PyObject *fake, PyObject *shown) {
+    PyObject *name = nxpy__name("data");
+    nxpy_effect *before = name ? find(trace, fake, name) : NULL;
+    if (!name || nxpy__admit(trace, shown) < 0) return nxpy__stop_error(trace);
+    if (before) {
+        Py_SETREF(before->old, Py_NewRef(shown));
+        return 0;
+    }
+    uint32_t n = nx_tensor_version(nxpy_tensor_get(fake));
+    return record(trace, (nxpy_effect){NXPY_EFFECT_DATA, .holder = fake, .place = fake, .key = name, .old = Py_NewRef(shown), .n = n});
+}
+
 int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyObject *value) {
     const nxpy_note *note = nxpy__note_find(trace, container);
     if (note && note->is_namespace && PyDict_CheckExact(container)) {
@@ -232,6 +244,7 @@ static int put(nxpy_effect_kind kind, PyObject *holder, PyObject *key, PyObject 
     case NXPY_EFFECT_CLASS: return put_class(holder, key, value);
     case NXPY_EFFECT_CELL: return PyCell_Set(holder, value);
     case NXPY_EFFECT_GRAD: return put_grad(holder, value);
+    case NXPY_EFFECT_DATA: return PyObject_SetAttr(holder, key, value);
     case NXPY_EFFECT_APPEND: return PyList_SetSlice(holder, PyList_GET_SIZE(holder), PyList_GET_SIZE(holder), value);
     case NXPY_EFFECT_LIST: return PyList_SetSlice(holder, 0, PyList_GET_SIZE(holder), value);
     case NXPY_EFFECT_DICT: PyDict_Clear(holder); return PyDict_Update(holder, value);
@@ -283,6 +296,7 @@ static int add_value(nxpy_trace *trace, nxpy_recipe *recipe, nxpy_results *resul
         if (done == 0) done = nxpy__recipe_add(trace, recipe, results, value);
         Py_XDECREF(value);
         return done;
+    case NXPY_EFFECT_DATA: return nxpy__recipe_add(trace, recipe, results, effect->old);
     case NXPY_EFFECT_APPEND: return nxpy__recipe_add_contents(trace, recipe, results, holder, effect->n);
     default: return nxpy__recipe_add_contents(trace, recipe, results, holder, 0);
     }
@@ -321,7 +335,7 @@ static int list_type(nxpy_trace *trace, const PyTypeObject *type, apart_list *li
     list->n_first = list->parts.n;
     for (int k = 0; done == 0 && k < trace->notes.n; k++) {
         const nxpy_note *note = &trace->notes.at[k];
-        if (Py_TYPE(note->object) == type && is_used(list, note)) done = list_part(trace, list, note->object, false);
+        if (Py_TYPE(note->object) == type && (note->is_input || is_used(list, note))) done = list_part(trace, list, note->object, false);
     }
     return done;
 }
@@ -401,6 +415,7 @@ int nxpy__effects_finish(nxpy_trace *trace, nxpy_results *results) {
         int done = nxpy__recipe_add(trace, &segment->recipe, results, effect->holder);
         if (done == 1) done = add_value(trace, &segment->recipe, results, effect);
         if (done != 1) return done;
+        if (change.kind == NXPY_EFFECT_DATA) change.n_writes = nx_tensor_version(nxpy_tensor_get(effect->holder)) - (uint32_t)effect->n;
         if (nx_vec_push(&segment->changes, change) != NX_OK) return nxpy_raise(NX_NO_MEMORY), -1;
         Py_XINCREF(change.key);
     }
@@ -412,6 +427,7 @@ int nxpy__changes_apply(const nxpy_segment *segment, PyObject **made) {
     for (int k = 0; k < segment->changes.n; k++) {
         const nxpy_change *change = &segment->changes.at[k];
         if (done == 0) done = put((nxpy_effect_kind)change->kind, made[2 * k], change->key, made[2 * k + 1]);
+        if (done == 0 && change->n_writes) nxpy_tensor_get(made[2 * k])->storage->version += change->n_writes;
         Py_XDECREF(made[2 * k]);
         Py_XDECREF(made[2 * k + 1]);
     }

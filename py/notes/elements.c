@@ -43,11 +43,10 @@ bool nxpy__leaves_nothing(const nxpy_trace *trace) {
             pure = !calls || nx_node_int_code(node) >= 0;
             continue;
         }
-        walk all = {.outer = outer}, written = {.outer = outer};
-        nx_node_each_input(node, look_at, &all);
+        walk shown = {.outer = outer}, written = {.outer = outer};
+        nx_node_each_shown(node, look_at, &shown);
         nx_node_each_written(node, look_at, &written);
-        bool may_show = node->op->def->kind == NX_KIND_VIEW || node->op->def->compose || nx_op_written(node->op);
-        outer[node->order] = all.found && may_show;
+        outer[node->order] = shown.found;
         pure = !written.found && !draws_elsewhere(node);
     }
     nx_free(outer);

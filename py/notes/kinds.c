@@ -79,6 +79,10 @@ static int find_types(void) {
 /* What id() gives for an object of the trace: it is another number when the object is made. */
 PyTypeObject nxpy__id_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "int", .tp_base = &PyLong_Type, .tp_flags = Py_TPFLAGS_DEFAULT};
 
+/* Stands for a number that the graph does not have: whoever uses one ends the try. */
+PyTypeObject nxpy__drawn_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "random number", .tp_basicsize = sizeof(PyObject),
+                                 .tp_dealloc = (destructor)PyObject_Free, .tp_flags = Py_TPFLAGS_DEFAULT};
+
 static void free_shown(PyObject *object) {
     nxpy_shown *shown = (nxpy_shown *)object;
     Py_XDECREF(shown->tensor);
@@ -99,7 +103,9 @@ PyObject *nxpy__shown_new(PyObject *tensor, PyObject *like, PyObject *make) {
 }
 
 int nxpy__kinds_init(void) {
-    int done = find_types() < 0 || PyType_Ready(&nxpy__id_type) < 0 ? -1 : PyType_Ready(&nxpy__shown_type);
+    int done = find_types();
+    PyTypeObject *const own[] = {&nxpy__id_type, &nxpy__drawn_type, &nxpy__shown_type};
+    for (int k = 0; k < NX_COUNT(own) && done == 0; k++) done = PyType_Ready(own[k]);
 #define NXPY_KIND_ROW(...)
 #define NXPY_TYPE_ROW(code, type) if (done == 0) done = add_type(NXPY_KIND_##code, (PyObject *)&type);
 #define NXPY_NAMED_ROW(code, module, expression) if (done == 0) done = add_named(NXPY_KIND_##code, module, expression);

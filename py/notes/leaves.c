@@ -11,7 +11,8 @@
 #include "notes/notes.h"
 
 static PyObject *question(nxpy_ask_code what) {
-    static const char *const words[] = {[NXPY_ASK_PARTS] = "parts", [NXPY_ASK_NO_BRANCHES] = "no branches", [NXPY_ASK_LEAVES] = "leaves"};
+    static const char *const words[] = {[NXPY_ASK_PARTS] = "parts", [NXPY_ASK_NO_BRANCHES] = "no branches", [NXPY_ASK_LEAVES] = "leaves",
+                                        [NXPY_ASK_NO_DRAWS] = "no draws"};
     PyObject *type = (PyObject *)&PyUnicode_Type;
     return Py_BuildValue("O(s)O(O)", type, words[what], Py_None, type);
 }

@@ -62,6 +62,7 @@ typedef enum nxpy_effect_kind {
     NXPY_EFFECT_CLASS,  /* attribute `key` of a class; `place` is the class's own dict */
     NXPY_EFFECT_CELL,
     NXPY_EFFECT_GRAD,   /* .grad of a tensor */
+    NXPY_EFFECT_DATA,   /* .data of a tensor; old: what it shows now */
     NXPY_EFFECT_APPEND, /* values behind the elements that a list had */
     NXPY_EFFECT_LIST, NXPY_EFFECT_DICT, NXPY_EFFECT_SET, /* all that it holds */
     NXPY_EFFECT_CALL    /* a call of a function for what it tells somebody else; `place` is its arguments */
@@ -70,9 +71,9 @@ typedef struct nxpy_effect { /* in a trace; all owned */
     uint8_t kind;
     PyObject *holder, *place; /* what is changed; the dict that holds its attributes, or itself */
     PyObject *key, *old;      /* old: value, copy of a container; NULL: nothing was there */
-    Py_ssize_t n;             /* APPEND: elements before */
+    Py_ssize_t n;             /* APPEND: elements before; DATA: writes before */
 } nxpy_effect;
-typedef struct nxpy_change { uint8_t kind; PyObject *key; } nxpy_change; /* in a segment; owned */
+typedef struct nxpy_change { uint8_t kind; uint32_t n_writes; PyObject *key; } nxpy_change; /* in a segment; n_writes: into what .data shows */
 
 /* ---- what is kept ------------------------------------------------------------------------------- */
 enum { NXPY_MAX_FITS = 16, NXPY_MAX_NUMBER_FITS = 32 };
@@ -413,7 +414,7 @@ extern PyTypeObject *nxpy__cached_property_type, *nxpy__lru_cache_type, *nxpy__e
 /* Stands for an array over the memory of a tensor that the trace has; like: one of its dtype, whose elements nobody reads; make: makes
  * an array of a tensor. All owned. */
 typedef struct nxpy_shown { PyObject_HEAD PyObject *tensor, *like, *make; } nxpy_shown;
-extern PyTypeObject nxpy__id_type, nxpy__shown_type;
+extern PyTypeObject nxpy__id_type, nxpy__shown_type, nxpy__drawn_type;
 PyObject *nxpy__shown_new(PyObject *tensor, PyObject *like, PyObject *make);
 static inline nxpy_shown *nxpy__shown(PyObject *o) { return Py_IS_TYPE(o, &nxpy__shown_type) ? (nxpy_shown *)o : NULL; }
 int nxpy__kinds_init(void);
@@ -456,6 +457,7 @@ int nxpy__settings_vary(nxpy_trace *trace, PyObject *dict, PyObject *but);
 /* .grad of what stands for an input: a new reference to what stands for it, or None; and another one (value NULL: None). 0 or -1. */
 int nxpy__grad_of(nxpy_trace *trace, PyObject *fake, PyObject **out);
 int nxpy__write_grad(nxpy_trace *trace, PyObject *fake, PyObject *value);
+int nxpy__write_data(nxpy_trace *trace, PyObject *fake, PyObject *shown); /* an input, which shows already what `shown` does */
 int nxpy__write_item(nxpy_trace *trace, PyObject *container, PyObject *key, PyObject *value); /* of a list or dict */
 int nxpy__later(nxpy_trace *trace, PyObject *function, PyObject *args); /* each run calls it, in the order of the writes */
 int nxpy__before_change(nxpy_trace *trace, PyObject *container, bool appends); /* the caller changes it; born ones pass */
@@ -503,8 +505,8 @@ int nxpy__region_changes(nxpy_trace *trace, PyObject *object); /* before a chang
 
 /* ---- leaves.c: gradients that the program asks for ------------------------------------------------------ */
 /* How the next try is to be traced: composed operators by their parts, and no size left open; no condition with both branches;
- * leaves that live on as inputs. */
-typedef enum nxpy_ask_code { NXPY_ASK_PARTS, NXPY_ASK_NO_BRANCHES, NXPY_ASK_LEAVES } nxpy_ask_code;
+ * leaves that live on as inputs; no random number of Python's. */
+typedef enum nxpy_ask_code { NXPY_ASK_PARTS, NXPY_ASK_NO_BRANCHES, NXPY_ASK_LEAVES, NXPY_ASK_NO_DRAWS } nxpy_ask_code;
 void nxpy__ask_for(nxpy_trace *trace, nxpy_ask_code what); /* the caller ends this one */
 int nxpy__was_asked_for(nxpy_trace *trace, nxpy_ask_code what); /* by an earlier try: 1, 0, -1 with an exception */
 int nxpy__want_flat(nxpy_trace *trace, const char *what); /* 0; -1: stopped, and the next try is flat */

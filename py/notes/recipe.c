@@ -504,6 +504,11 @@ static int add_class(ADD_ARGS) {
 
 static int add_constant(ADD_ARGS) { return add_step(recipe, NXPY_MAKE_CONST, 0, value); }
 static int add_nothing(ADD_ARGS) { return 0; }
+static int add_drawn(ADD_ARGS) {
+    nxpy__ask_for(trace, NXPY_ASK_NO_DRAWS);
+    results->asks = true; /* nothing is made of this try */
+    return add_step(recipe, NXPY_MAKE_NULL, 0, NULL);
+}
 
 static add_fn *const by_kind[] = {
 #define NXPY_KIND_ROW(code, guard, holds, walked, operators, compared, shown, made, again) [NXPY_KIND_##code] = add_##again,

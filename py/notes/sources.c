@@ -517,10 +517,20 @@ PyObject *nxpy__use(nxpy_trace *trace, PyObject *object) {
         if (trace->n_making && PyType_Check(object) && nxpy__may_change((PyTypeObject *)object)) {
             return nxpy__born(trace, object) < 0 ? NULL : object;
         }
+        nx_value value; /* what C code computes on its way (max() of two tensors compares them) */
+        if (nxpy_tensor_check(object) && nx_tracer_find(&trace->tracer, nxpy_tensor_get(object), &value)) {
+            return nxpy__admit(trace, object) < 0 ? NULL : object;
+        }
         nxpy__stop(trace, NXPY_BREAK_UNKNOWN, "%.200s", Py_TYPE(object)->tp_name);
         return NULL;
     }
     if (note->fake) return note->fake;
+    if (NX_UNLIKELY(Py_IS_TYPE(object, &nxpy__drawn_type))) {
+        nxpy__ask_for(trace, NXPY_ASK_NO_DRAWS);
+        nxpy__stop(trace, NXPY_BREAK_FUNCTION, "what a random number decides");
+        trace->clean = false;
+        return NULL;
+    }
     if (note->kind == NXPY_NOTE_BORN || note->kind == NXPY_NOTE_FAKE || note->touched) return object;
     note->touched = true;
     if (nxpy_tensor_check(object)) return make_input(trace, (int)(note - trace->notes.at));

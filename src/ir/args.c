@@ -221,6 +221,12 @@ void nx_node_each_written(const nx_node *node, void (*fn)(void *arg, nx_node *wr
         each_input(&node->args[__builtin_ctzll(left)], 1, fn, arg);
 }
 
+void nx_node_each_shown(const nx_node *node, void (*fn)(void *arg, nx_node *shown, int result), void *arg) {
+    for (int i = 0; i < node->n_args; i++) {
+        if (i >= 64 || !(node->apart >> i & 1)) each_input(&node->args[i], 1, fn, arg);
+    }
+}
+
 void nx__op_base(const char *op_name, char *out, size_t room) {
     const char *begin = strstr(op_name, "::");
     begin = begin ? begin + 2 : op_name;

@@ -31,6 +31,7 @@ struct nx_node {
     nx_value *args;          /* kept values; node references as NX_TAG_NODE, also inside lists. For calls of `op`: all
                                 parameters in schema order. Output: the results */
     int n_args;
+    uint64_t apart;          /* a bit for each argument in whose memory no result lies, as it was recorded; 0: not known */
     nx_use *uses;
     int n_results;
     nx_tensor **fakes;       /* n_results, each owned or NULL: shape, dtype, device (may be real constants for get_attr) */
@@ -85,6 +86,8 @@ nx_status nx_args_check(const nx_op *op, const nx_value *args, int n, nx_tag ten
 uint64_t nx_op_written(const nx_op *op);                /* a bit for each parameter that it writes */
 /* Calls fn for every node reference that `node` writes, also inside lists. */
 void nx_node_each_written(const nx_node *node, void (*fn)(void *arg, nx_node *written, int result), void *arg);
+/* For every one in whose memory a result may lie. */
+void nx_node_each_shown(const nx_node *node, void (*fn)(void *arg, nx_node *shown, int result), void *arg);
 /* A get_attr with a value of its own (referenced). */
 NX_MUST_USE nx_status nx_graph_constant(nx_graph *graph, const char *name, nx_tensor *constant, nx_node **out);
 /* A copy whose inputs are inputs order[n] of the other, each once, and in which any other input k is the constant

@@ -178,7 +178,25 @@ static nx_status set_shapes(nx_node *node, const nx_value *results, int n) {
     return NX_OK;
 }
 
-static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value *args, nx_value *out) {
+static bool lies_in(const nx_tensor *result, const nx_value *arg) {
+    bool found = arg->tag == NX_TAG_TENSOR && (!result->storage || result->storage == arg->tensor->storage);
+    for (int k = 0; arg->tag == NX_TAG_LIST && k < arg->n && !found; k++) found = lies_in(result, &arg->list[k]);
+    return found;
+}
+
+/* In memory of which arguments no result lies: of those that have any. */
+static uint64_t apart(const nx_op *op, const nx_value *in, const nx_value *results, int n) {
+    uint64_t mask = 0;
+    for (int i = 0; i < op->def->n_in; i++) {
+        bool found = in[i].tag != NX_TAG_TENSOR && in[i].tag != NX_TAG_LIST;
+        for (int k = 0; k < n && !found; k++) found = results[k].tag == NX_TAG_TENSOR && lies_in(results[k].tensor, &in[i]);
+        mask |= (uint64_t)!found << i;
+    }
+    return mask;
+}
+
+/* `in` with tensors, `args` with nodes. */
+static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value *in, const nx_value *args, nx_value *out) {
     nx_thread *thread = nx_thread_get();
     bool as_written = tracer->key == NX_KEY_AT_CAPTURE && thread->target;
     const char *target = as_written ? thread->target : NULL, *hint = NULL;
@@ -194,6 +212,7 @@ static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value 
     if (tracer->key == NX_KEY_AT_CAPTURE) source.no_grad = thread->grad_disabled && !tracer->no_grad_before;
     nx_status status = nx_node_set_source(node, &source);
     if (status == NX_OK) status = set_shapes(node, out, n);
+    node->apart = apart(op, in, out, n);
     for (int k = 0; k < node->n_results && status == NX_OK; k++) {
         if (out[k].tag == NX_TAG_TENSOR) status = nx_tracer_bind(tracer, out[k].tensor, node, k);
     }
@@ -304,7 +323,7 @@ nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
         thread->keys_excluded = excluded;
         bool made = status == NX_OK;
         if (made) status = after_write(tracer, op, &written);
-        if (status == NX_OK) status = append_call(tracer, op, args, out);
+        if (status == NX_OK) status = append_call(tracer, op, in, args, out);
         if (made && status != NX_OK) {
             for (int k = 0; k < op->def->n_out; k++) nx_value_drop(&out[k]);
         }

@@ -50,8 +50,31 @@ def compares(x):
     return x if torch.equal(x > 0, x > -0.5) and torch.allclose(x.abs(), x.abs()) else x * 2
 
 
+def adds_up(x):
+    """Writes into memory of its own, beside inputs and results of composed operators."""
+    total = F.linear(x.view(2, 2), x.view(2, 2))
+    total /= 2
+    total.scatter_add_(0, (x.view(2, 2) > 0).long(), x.view(2, 2))
+    torch.mm(x.view(2, 2), x.view(2, 2), out=total[:2])
+    return total[total > 0]
+
+
+def slices(x):
+    n = torch.IntTensor([3])[0]
+    x = x.clone()
+    x[:n] *= 2
+    return x[n:], x[(x > 0).sum() :], [1, 2, 3, 4, 5][(x > 0).sum()]
+
+
+def compares_on_the_way(x):
+    return x * max(x[0], x[1]), sorted([x[3], x[1], x[2]])[0], x[3] in [x[1], x[3]]
+
+
 CASES = {
     "branch": branches,
+    "own memory": adds_up,
+    "slices": slices,
+    "max": compares_on_the_way,
     "mask": masks,
     "write by a mask": writes_masked,
     "rows by a mask": masks_rows,
@@ -139,6 +162,18 @@ def test_what_writes_may_not_decide():
     with pytest.raises(RuntimeError, match="the graph writes what existed before"):
         torch.compile(function, fullgraph=True)(x)
     assert x.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("show", [lambda x: x.view(-1), lambda x: x.reshape(-1), lambda x: x.T])
+def test_what_writes_through_a_view_may_not_decide_either(show):
+    def function(x):
+        show(x).add_(1)
+        return x * 2 if x.sum() > 0 else x
+
+    x = ramp(2, 2)
+    with pytest.raises(RuntimeError, match="the graph writes what existed before"):
+        torch.compile(function, fullgraph=True)(x)
+    assert x.tolist() == ramp(2, 2).tolist()
 
 
 def test_writes_behind_it_may_not_be_either():

@@ -6,11 +6,13 @@ import copy
 import dataclasses
 import functools
 import inspect
+import random
 import subprocess
 import sys
 import warnings
 
 import narthex as torch
+import numpy
 import pytest
 from narthex import _C
 
@@ -241,6 +243,68 @@ def test_a_write_into_what_the_graph_made_beside_inputs_that_share_memory():
     assert compiled.entries == 1
 
 
+class Drops(torch.nn.Module):
+    """Layers that are left out by chance while one trains."""
+
+    def __init__(self, draw):
+        super().__init__()
+        self.draw = draw
+
+    def forward(self, x):
+        for _ in range(3):
+            chance = self.draw()
+            if self.training and chance < 0.5:
+                continue
+            x = x * 2
+        return x
+
+
+DRAWS = {
+    "random.random": random.random,
+    "random.uniform": lambda: random.uniform(0, 1),
+    "random.gauss": lambda: random.gauss(0, 1),
+    "Random": random.Random(3).random,
+    "of numpy": lambda: numpy.random.uniform(0, 1),
+    "of numpy's new ones": numpy.random.default_rng(3).random,
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_random_numbers_that_nobody_looks_at_are_drawn_by_each_run(name):
+    draw, following = DRAWS[name], []
+    for wrap in (lambda model: model, lambda model: torch.compile(model, fullgraph=True)):
+        random.seed(3), numpy.random.seed(3)
+        model = wrap(Drops(draw).eval())
+        if name == "Random":
+            draw.__self__.seed(3)
+        elif name == "of numpy's new ones":
+            draw.__self__.bit_generator.state = numpy.random.default_rng(3).bit_generator.state
+        for k in range(3):
+            assert model(ones(2) + k).tolist() == [8 * (k + 1)] * 2
+        following.append(draw())
+    assert following[0] == following[1]
+
+
+@pytest.mark.parametrize("function", [lambda x: x * random.random(), lambda x: (x + 1, random.uniform(0, 1))])
+def test_random_numbers_that_are_used_end_the_graph(function):
+    found = []
+    for each in (function, torch.compile(function)):
+        random.seed(3)
+        found.append([each(ramp(2)) for _ in range(3)])
+    assert same(*found)
+    with pytest.raises(_C.Unsupported, match=r"Random\.(random|uniform)"):
+        torch.compile(function, fullgraph=True)(ramp(2))
+
+
+def test_a_layer_left_out_by_chance_trains_as_uncompiled():
+    found = []
+    for wrap in (lambda model: model, torch.compile):
+        random.seed(3)
+        model = wrap(Drops(random.random))
+        found.append([model(ones(2)).tolist() for _ in range(6)])
+    assert found[0] == found[1] and len({str(x) for x in found[0]}) > 1
+
+
 def test_warnings_are_given_at_each_call_where_the_program_gives_them():
     def inner(x):
         warnings.warn("deep", DeprecationWarning, stacklevel=2)
@@ -403,3 +467,65 @@ print(function(torch.ones(1)).item())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == f"{1.0 + len('narthex.utils.flop_counter')}\n", done.stderr
+
+
+class Spectral(torch.nn.Module):
+    """What it remembers is replaced through .data, as older spectral norms do."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.u, self.v = (torch.nn.Parameter(torch.randn(n), requires_grad=False) for n in (4, 3))
+        self.weight = torch.nn.Parameter(torch.randn(4, 3))
+        self.register_buffer("calls", torch.zeros(2))
+
+    def forward(self, x):
+        self.v.data = torch.mv(self.weight.data.t(), self.u.data)
+        self.v.data = self.v.data / self.v.norm()
+        self.u.data = torch.mv(self.weight.data, self.v.data)
+        self.calls.data = self.calls + 1
+        self.calls.add_(1)
+        return x @ (self.weight / self.u.dot(self.weight.mv(self.v))) + self.calls.sum()
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_data_of_what_existed_before_is_replaced_by_each_run(mode):
+    found = []
+    for wrap in (lambda model: model, lambda model: torch.compile(model, fullgraph=True, mode=mode)):
+        model, steps = Spectral(), []
+        call = wrap(model)
+        for k in range(4):
+            y = call(ramp(2, 4) + k)
+            y.sum().backward()
+            state = [p.detach().clone() for p in (model.u, model.v, model.weight.grad, model.calls)]
+            steps.append([y.detach(), model.calls._version, *state])
+        found.append(steps)
+    for expected, got in zip(*found, strict=True):
+        assert got[1] == expected[1]
+        torch.testing.assert_close([got[0], *got[2:]], [expected[0], *expected[2:]])
+
+
+@pytest.mark.parametrize("change", [lambda x: None, lambda x: x.add_(1), lambda x: x.data.mul_(3)])
+def test_data_becomes_that_of_another_tensor(change):
+    def function(x, y):
+        x.data = y
+        change(x)
+        return x + y
+
+    found = []
+    for each in (function, torch.compile(function, fullgraph=True)):
+        x, y, z = ramp(2), ones(2), ones(2) * 5
+        shown, results = x.view(2), [each(x, y)]
+        results += [x.clone(), y.clone(), shown, torch.tensor(x.data_ptr() == y.data_ptr())]
+        results += [each(x, z), x.clone(), y, z, each(x, x), x]
+        found.append(results)
+    assert same(*found)
+
+
+def test_data_of_what_has_a_gradient_ends_the_graph():
+    def function(x):
+        x.data = x.data + 1
+        return x * 2
+
+    with pytest.raises(_C.Unsupported, match=r"Parameter\.data"):
+        torch.compile(function, fullgraph=True)(torch.nn.Parameter(ramp(2)))
