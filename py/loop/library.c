@@ -330,10 +330,13 @@ static bool is_text(PyObject *object, const char *attribute, const char *text) {
 }
 
 static bool is_generator(PyObject *o) {
-    static const char *const known[][2] = {{"random", "Random"}, {"numpy.random.mtrand", "RandomState"}, {"numpy.random._generator", "Generator"}};
+    static const char *const known[][2] = {
+        {"random", "Random"}, {"numpy.random.mtrand", "RandomState"}, {"numpy.random._generator", "Generator"}};
     PyObject *type = (PyObject *)Py_TYPE(o);
     bool found = false;
-    for (int k = 0; !found && k < NX_COUNT(known); k++) found = is_text(type, "__name__", known[k][1]) && is_text(type, "__module__", known[k][0]);
+    for (int k = 0; !found && k < NX_COUNT(known); k++) {
+        found = is_text(type, "__name__", known[k][1]) && is_text(type, "__module__", known[k][0]);
+    }
     return found;
 }
 

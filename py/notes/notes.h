@@ -73,7 +73,7 @@ typedef struct nxpy_effect { /* in a trace; all owned */
     PyObject *key, *old;      /* old: value, copy of a container; NULL: nothing was there */
     Py_ssize_t n;             /* APPEND: elements before; DATA: writes before */
 } nxpy_effect;
-typedef struct nxpy_change { uint8_t kind; uint32_t n_writes; PyObject *key; } nxpy_change; /* in a segment; n_writes: into what .data shows */
+typedef struct nxpy_change { uint8_t kind; uint32_t n_writes; PyObject *key; } nxpy_change; /* in a segment; n_writes: DATA */
 
 /* ---- what is kept ------------------------------------------------------------------------------- */
 enum { NXPY_MAX_FITS = 16, NXPY_MAX_NUMBER_FITS = 32 };
