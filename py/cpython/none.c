@@ -6,7 +6,8 @@
 #include "cpython/cpython.h"
 
 const char *nxpy_cpython_problem(void) {
-    return "torch.compile: this build of Narthex captures no functions (it does under CPython 3.11 to 3.14); they run uncompiled";
+    return "torch.compile: this build of Narthex captures no functions (it does under CPython 3.11 to 3.14 with a global interpreter "
+           "lock); they run uncompiled";
 }
 
 void nxpy_hook_set(nxpy_eval_fn *fn) {}

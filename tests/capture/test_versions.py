@@ -35,7 +35,7 @@ def run(*command, **environment):
     return done.stdout
 
 
-def build(python, place):
+def build(python, place, *more):
     """An environment for this interpreter in which Narthex is: its own extension, this interpreter's library."""
     venv, built = place / "venv", place / "build"
     mine, own = place / "venv/bin/python", place / "native.ini"
@@ -50,7 +50,7 @@ def build(python, place):
         own.write_text(f"[binaries]\npython = '{mine}'\n")
         folders = [f"-Dpython.{kind}libdir={packages}" for kind in ("pure", "plat")]
         options = [f"-Dlibrary={ROOT / 'build/release'}", "-Doptimization=1", "-Dpython.bytecompile=-1", *folders]
-        run("meson", "setup", built, "--native-file", own, *options)
+        run("meson", "setup", built, "--native-file", own, *options, *more)
     run("meson", "install", "-C", built, "--quiet")
     library = packages / "narthex/lib"
     if not library.exists():
@@ -58,7 +58,29 @@ def build(python, place):
     return mine
 
 
-@pytest.mark.skipif(os.environ.get("NARTHEX_VERSIONS") != "1", reason="builds for each version: NARTHEX_VERSIONS=1")
+builds = pytest.mark.skipif(
+    os.environ.get("NARTHEX_VERSIONS") != "1", reason="builds for each version: NARTHEX_VERSIONS=1"
+)
+
+
+@builds
+def test_without_capture():
+    """A build for a CPython that is not known, one without a global interpreter lock among them: one line tells."""
+    from scipy_openblas32 import get_lib_dir
+
+    mine = build(sys.executable, ROOT / "build/versions/none", "-Dcapture=false")
+    program = (
+        "import narthex as torch\n"
+        "x = torch.ones(3, requires_grad=True)\n"
+        "model = torch.compile(torch.nn.Linear(3, 2))\n"
+        "torch.compile(lambda x: (model(x) * 0 + 2).sum())(x).backward()\n"
+        "print(x.grad.tolist(), model(x).shape)"
+    )
+    told = run(mine, "-c", program, NARTHEX_BLAS=str(Path(get_lib_dir(), "libscipy_openblas.so")))
+    assert told.count("captures no functions") == 1 and "[0.0, 0.0, 0.0] torch.Size([2])" in told
+
+
+@builds
 @pytest.mark.parametrize("version", OTHERS)
 def test_capture_under(version, record_property):
     from scipy_openblas32 import get_lib_dir
