@@ -85,6 +85,7 @@ def steps() -> Iterator[Step]:
     yield "random graphs, in poisoned memory", [*PYTHON, "tests.compile.test_random_graphs", "0-10000"], strict
 
     yield "random programs", [*PYTHON, "tests.capture.test_random", "0-100000"], {}
+    yield "random programs, elements decide", [*PYTHON, "tests.capture.test_random_elements", "0-100000"], {}
 
     folders = [f"-Dpython.platlibdir={SITE}", f"-Dpython.purelibdir={SITE}"]
     yield "sanitizers: set up", setup(ASAN, "-Db_sanitize=address,undefined", *folders), {}
