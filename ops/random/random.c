@@ -13,8 +13,6 @@
 enum { BLOCK = 16 };
 static const double two_pi = 2 * 3.14159265358979323846;
 
-static float uniform_24(nx_generator *g) { return (float)(nx_generator_u32(g) & 0xffffff) * 0x1p-24f; }
-
 enum { DRAWS = 512 }; /* made at once */
 
 static void draw_24(nx_generator *g, double *x, int64_t n) {

@@ -101,7 +101,7 @@ nx_status nx__eye(nx_run *run, nx_array *out) {
 
 nx_status nx__assert_copy(nx_run *run, const nx_array *self, nx_value assert_msg, const nx_array *dep_token, nx_array *out) {
     bool holds;
-    nx_cast(NX_BOOL, &holds, 1, (nx_dtype)self->dtype, self->data, 1, 1);
+    nx_cast(NX_BOOL, (char *)&holds, 1, (nx_dtype)self->dtype, self->data, 1, 1);
     if (!holds) return nx_fail(NX_RUNTIME, "%s", assert_msg.tag == NX_TAG_STR ? assert_msg.str : "");
     nx_copy_cast(out, dep_token);
     return NX_OK;
