@@ -1,6 +1,7 @@
 """Modules of public packages, a table for each field: how one is made, and what it is called with. Each is compiled
-whole (fullgraph=True) and called three times, the last time with another size; as JSON, a line each: how many graphs,
-and how far from the module itself; or why there is no one graph. `narthex run` runs them all in one process."""
+whole (fullgraph=True) by the engine and called three times, the last time with another size; as JSON, a line each:
+how many graphs, and how far from the module itself; or why there is no one graph. `narthex run` runs them all in one
+process."""
 
 import json
 import sys
@@ -126,11 +127,11 @@ def tensors(result):
 
 
 def run(make, name):
-    graphs, worst = [], 0.0
+    graphs, worst, engine = [], 0.0, torch._dynamo.lookup_backend("inductor")
 
     def backend(gm, example_inputs):
         graphs.append(gm)
-        return gm.forward
+        return engine(gm, example_inputs)
 
     torch.manual_seed(0)
     model, calls = make(name)

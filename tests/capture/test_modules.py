@@ -16,8 +16,8 @@ ENDS = {
     "ReformerModel": "manual_seed",
     "GraphUNet": "make_wrapper_subclass",
 }
-EXPERTS = ("MixtralForCausalLM", "Qwen2MoeForCausalLM", "GptOssForCausalLM")
-MOST = dict.fromkeys(EXPERTS, 3)  # graphs: which words an expert gets decides more
+EXPERTS = ("Mixtral", "Qwen2Moe", "Qwen3Moe", "DeepseekV3", "GptOss")
+MOST = dict.fromkeys([f"{name}ForCausalLM" for name in EXPERTS], 3)  # graphs: which words an expert gets decides more
 
 
 def wrong(row):

@@ -149,3 +149,46 @@ def test_what_stands_around_capture() -> None:
     assert torch.export.export(Asks(), (x,)).module()(x).tolist() == [2.0, 2.0] and not torch.compiler.is_exporting()
     with torch._dynamo.override_cudagraphs(fwd=False), torch._dynamo.disable_nested_graph_breaks():
         assert torch.compile(torch._dynamo.nonstrict_trace(torch.relu))(x).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", ["narthex", "aot_eager", "compile_fx", "own inner"])
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_backends_hand_graphs_on_whatever_their_sizes(name: str, dynamic: bool | None) -> None:
+    from narthex._inductor.compile_fx import compile_fx, compile_fx_inner
+
+    seen, inner_saw = [], []
+
+    def inner(gm: Any, example_inputs: Any, **kwargs: Any) -> Any:
+        inner_saw.append(kwargs["is_backward"])
+        return compile_fx_inner(gm, example_inputs, **kwargs)
+
+    def backend(gm: Any, example_inputs: Any) -> Any:
+        seen.append([node.target for node in gm.graph.find_nodes(op="call_function")])
+        if name == "own inner":
+            return compile_fx(gm, example_inputs, inner_compile=inner)
+        return compile_fx(gm, example_inputs) if name == "compile_fx" else torch._dynamo.lookup_backend(name)(gm, [])
+
+    def function(x: Any, w: Any) -> Any:
+        return torch.nn.functional.relu(x.view(x.size(0), -1) @ w) * x.size(0)
+
+    compiled, gradients = torch.compile(function, backend=backend, dynamic=dynamic, fullgraph=True), []
+    for n in (2, 3, 5, 2):
+        for each in (function, compiled):
+            x, w = torch.ones(n, 2, 3), torch.arange(24.0).view(6, 4).requires_grad_()
+            result = each(x, w)
+            result.sum().backward()
+            gradients.append([result.detach(), w.grad])
+    for expected, got in zip(gradients[::2], gradients[1::2]):
+        torch.testing.assert_close(got, expected)
+    assert len(seen) == {None: 2, True: 1, False: 3}[dynamic] and torch.nn.functional.relu in seen[0]
+    assert set(inner_saw) == ({False, True} if name == "own inner" else set())
+
+
+def test_options_of_compile_fx() -> None:
+    from narthex._inductor.compile_fx import compile_fx
+
+    gm = torch.fx.symbolic_trace(lambda x: x * 2 + 1)
+    call = compile_fx(gm, [torch.ones(2)], config_patches={"max_autotune": True})
+    assert call(torch.ones(2)).tolist() == [3, 3]
+    with pytest.raises(RuntimeError, match="Unexpected optimization option wrong"):
+        compile_fx(gm, [torch.ones(2)], config_patches={"wrong": True})

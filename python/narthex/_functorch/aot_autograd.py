@@ -173,7 +173,7 @@ def aot_module_simplified(
         raise NotImplementedError(f"aot_module_simplified: {', '.join(unknown)} is not there")
     compilers = Compilers(fw_compiler, bw_compiler, inference_compiler, partition_fn, decompositions)
     graph = getattr(mod, "captured_graph", None)
-    if graph is not None and any(node.value is None and node.op != "output" for node in graph.nodes):
+    if graph is not None and mod._has_open_sizes:
         mod.recompile()
         return _ForEachShape(mod, compilers)
     if graph is not None and not mod.was_edited:

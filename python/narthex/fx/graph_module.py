@@ -134,6 +134,12 @@ class GraphModule(Module):
         return self._captured if self._code is None else None
 
     @property
+    def _has_open_sizes(self) -> bool:
+        """Whether it is a captured graph that holds for more than one size: no tensor tells a node's value then."""
+        graph = self.captured_graph
+        return graph is not None and any(node.value is None and node.op != "output" for node in graph.nodes)
+
+    @property
     def was_edited(self) -> bool:
         """Whether the graph is another one than was captured, recompiled or not."""
         return self.captured_graph is None or (self._graph is not None and self._graph._edits != 0)

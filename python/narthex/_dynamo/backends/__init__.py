@@ -54,14 +54,22 @@ def graph_device(example_inputs, graph=None):
     return others[0] if others else _C.device("cpu")
 
 
+def captured_anew(gm, **options):
+    """`gm` compiled when it is called, where that has to be: it was built or edited in Python, or a backend of one's
+    own hands it on while its sizes are open. None: its graph can be compiled as it is."""
+    from ..._compile import compile
+
+    if gm._has_open_sizes:
+        gm.recompile()
+    return compile(gm, **options) if gm.captured_graph is None else None
+
+
 def narthex(gm, example_inputs, *, mode="default"):
     """The engine: AOT, then a plan (max-autotune) or a recording (reduce-overhead)."""
     from ..._functorch.aot_autograd import aot_graphs
 
-    if gm.captured_graph is None:  # built or edited in Python: captured when it is called
-        from ..._compile import compile
-
-        return compile(gm, mode=mode)
+    if (call := captured_anew(gm, mode=mode)) is not None:
+        return call
     compiled = aot_graphs(gm).compile(ENGINE_MODES[mode], graph_device(example_inputs), mode in MEASURED)
     log_output_code(compiled)
     return compiled
@@ -90,6 +98,8 @@ def aot_eager(gm, example_inputs):
     """AOT as the engine's, then operator by operator."""
     from ..._functorch.aot_autograd import aot_graphs
 
+    if (call := captured_anew(gm, backend="aot_eager")) is not None:
+        return call
     return aot_graphs(gm).compile("eager", graph_device(example_inputs))
 
 
