@@ -262,7 +262,7 @@ static PyObject *captured_new(PyTypeObject *type, PyObject *args, PyObject *keyw
                             Py_TYPE(backend)->tp_name);
     }
     nxpy__graph_class = &nxpy_graph_type;
-    if (check_interpreter() < 0 || nxpy__calls_init(extension) < 0) return NULL;
+    if (check_interpreter() < 0 || (!nxpy_cpython_problem() && nxpy__calls_init(extension) < 0)) return NULL;
     nxpy_captured *captured = (nxpy_captured *)type->tp_alloc(type, 0);
     if (!captured) return NULL;
     captured->call = captured_call;

@@ -18,15 +18,7 @@ static inline bool nxpy_set_next(PyObject *set, Py_ssize_t *at, PyObject **key) 
 static inline PyObject *nxpy_local_name(const PyCodeObject *code, int index) { return NULL; }
 static inline PyObject *nxpy_dict_at(PyObject *object, int offset) { return NULL; }
 enum { NXPY_NULL_FIRST = 1 };
-static inline PyObject *nxpy_type_dict(PyTypeObject *type) { /* lent: the class has it */
-#if PY_VERSION_HEX >= 0x030C0000
-    PyObject *dict = PyType_GetDict(type);
-    Py_XDECREF(dict);
-    return dict;
-#else
-    return type->tp_dict;
-#endif
-}
+static inline PyObject *nxpy_type_dict(PyTypeObject *type) { return NULL; }
 static inline unsigned nxpy_type_version(PyTypeObject *type) { return 0; }
 /* Where a function keeps its type parameters, and what computes its annotations; 0: it has none. */
 enum { NXPY_TYPE_PARAMS = 0, NXPY_ANNOTATE = 0 };
