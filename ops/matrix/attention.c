@@ -10,6 +10,9 @@
 #include <math.h>
 
 enum { QUERIES = 64, FEW_QUERIES = 32, FEW = 128, KEYS = 128 }; /* of a tile; of one where there are at most FEW */
+enum { MOST_PACKED = 1 << 17 }; /* numbers of the keys of a head that are packed once for all queries */
+
+const struct nx__weight_bounds nx__weight_bounds = {-87, 88};
 
 typedef struct attention {
     const nx_array *q, *k, *v, *mask; /* mask: NULL or broadcast to the scores */
@@ -21,7 +24,7 @@ typedef struct attention {
     int64_t bytes;                    /* of a computed number */
     int64_t n_queries, n_keys, width, block, n_blocks, repeat; /* block: queries of a tile; repeat: heads of q for one of k */
     double scale;
-    bool causal;
+    bool causal, packs;
 } attention;
 
 /* Rows of one head, side by side in the computing type. */
@@ -55,24 +58,24 @@ static matrix load(const attention *w, const nx_array *a, int64_t batch, int64_t
 
 /* The queries of a tile, times the scale. */
 static matrix load_scaled(const attention *w, int64_t batch, int64_t head, int64_t first, int64_t n, char *room) {
-    for (int64_t i = 0; i < n; i++)
+    const char *from = address(w->q, batch, head, first);
+    bool direct = is_direct(w, w->q);
+    for (int64_t i = 0; i < n && !direct; i++)
         load_row(w, w->q, address(w->q, batch, head, first + i), room + i * w->width * w->bytes);
-    w->rows->scale(room, room, w->scale, n * w->width);
+    w->rows->scale(room, w->width, direct ? from : room, direct ? w->q->strides[2] : w->width, &w->scale, 0, n, w->width);
     return (matrix){room, w->width};
 }
 
-/* A row of the result: the computed one, which is written as well, times a factor. */
-static void store_row(const attention *w, const nx_array *a, int64_t batch, int64_t head, int64_t row, char *from, double by) {
-    char *to = address(a, batch, head, row);
+/* n rows from `first` on: the computed ones, which are written as well, times a factor of each, which lie by_step apart. */
+static void store(const attention *w, const nx_array *a, int64_t batch, int64_t head, int64_t first, int64_t n, char *from,
+                  const double *by, int64_t by_step) {
     bool direct = is_direct(w, a);
-    w->rows->scale(direct ? to : from, from, by, w->width);
-    if (direct) return;
-    nx_cast((nx_dtype)a->dtype, to, a->strides[3] * (int64_t)nx_dtype_bytes((nx_dtype)a->dtype), w->computing, from,
-            w->bytes, w->width);
-}
-
-static void store(const attention *w, const nx_array *a, int64_t batch, int64_t head, int64_t n, char *from, double by) {
-    for (int64_t i = 0; i < n; i++) store_row(w, a, batch, head, i, from + i * w->width * w->bytes, by);
+    char *to = direct ? address(a, batch, head, first) : from;
+    w->rows->scale(to, direct ? a->strides[2] : w->width, from, w->width, by, by_step, n, w->width);
+    int64_t bytes = (int64_t)nx_dtype_bytes((nx_dtype)a->dtype);
+    for (int64_t i = 0; i < n && !direct; i++)
+        nx_cast((nx_dtype)a->dtype, address(a, batch, head, first + i), a->strides[3] * bytes, w->computing,
+                from + i * w->width * w->bytes, w->bytes, w->width);
 }
 
 /* out = a b, or with `add` out += a b; `trans` operands are given transposed. room: of room_for_products(). */
@@ -106,6 +109,22 @@ static size_t room_for_products(const attention *w) {
     return ((scores > others ? scores : others) + 15) / 16 * 16;
 }
 
+/* Rows of one head, transposed, as the second operand of products: packed, all of them; NULL: as they lie, those of a tile. */
+typedef struct columns { matrix lie; float *packed; } columns;
+
+/* In numbers of the computing type. */
+static size_t room_for_packed(const attention *w) { return w->packs ? nx_product_packed(w->n_keys, w->width) : 0; }
+
+/* room: of KEYS rows. */
+static void pack_head(const attention *w, const nx_array *a, int64_t batch, int64_t head, char *room, float *to) {
+    for (int64_t key = 0; key < w->n_keys && w->packs; key += KEYS) {
+        int64_t n = nx_least(KEYS, w->n_keys - key);
+        matrix rows = load(w, a, batch, head, key, n, room);
+        nx_product_pack(&(nx_product){.n = n, .k = w->width, .b = (const float *)rows.at, .b_k_step = 1,
+                                      .b_column_step = rows.ld}, to + key * w->width);
+    }
+}
+
 /* ---- a tile of scores ----------------------------------------------------------------------------------- */
 /* n queries from `query` on, m keys from `key` on; rows of the tile are `step` numbers apart. */
 typedef struct tile { int64_t batch, head, query, n, key, m, step; } tile;
@@ -116,6 +135,21 @@ static int64_t whole_strands(int64_t n) { return (n + NX__STRANDS - 1) / NX__STR
 static void set_keys(tile *t, int64_t end) {
     t->m = nx_least(KEYS, end - t->key);
     t->step = whole_strands(t->m);
+}
+
+static columns columns_of(const attention *w, const tile *t, const nx_array *a, int64_t head, char *room, float *packed) {
+    if (w->packs) return (columns){.packed = packed};
+    return (columns){.lie = load(w, a, t->batch, head, t->key, t->m, room)};
+}
+
+/* scores = rows keys'; packed ones have 0 behind the tile's last. */
+static nx_status multiply_columns(const attention *w, const tile *t, matrix rows, columns keys, char *scores, float *room) {
+    if (keys.packed == NULL)
+        return multiply(w, (product){false, true, t->n, t->m, w->width, false}, rows, keys.lie, scores, t->step, room);
+    nx_product_run_packed(&(nx_product){.m = t->n, .n = t->step, .k = w->width, .a = (const float *)rows.at,
+                                        .a_row_step = rows.ld, .a_k_step = 1, .c = (float *)scores, .c_row_step = t->step},
+                          keys.packed + t->key * w->width);
+    return NX_OK;
 }
 
 static void add_mask(const attention *w, const tile *t, char *scores, char *room) {
@@ -133,15 +167,15 @@ static void add_mask(const attention *w, const tile *t, char *scores, char *room
     }
 }
 
-/* query key' + mask, of scaled queries; what a row must not see is -INFINITY. `row` takes a row of the mask. */
-static nx_status score(const attention *w, const tile *t, matrix q, matrix k, char *scores, char *row, float *room) {
-    NX_TRY(multiply(w, (product){false, true, t->n, t->m, w->width, false}, q, k, scores, t->step, room));
+/* What the tile's rows see. */
+static nx__sight sight(const attention *w, const tile *t) {
+    return (nx__sight){t->n, t->step, t->m, w->causal ? t->query + 1 - t->key : t->m, w->causal};
+}
+
+/* query key' + mask, of scaled queries. `row` takes a row of the mask. */
+static nx_status score(const attention *w, const tile *t, matrix q, columns k, char *scores, char *row, float *room) {
+    NX_TRY(multiply_columns(w, t, q, k, scores, room));
     if (w->mask) add_mask(w, t, scores, row);
-    for (int64_t i = 0; i < t->n; i++) {
-        int64_t seen = w->causal ? t->query + i + 1 - t->key : t->m; /* keys of this tile that row i may see */
-        seen = seen < 0 ? 0 : nx_least(seen, t->m);
-        if (seen < t->step) w->rows->fill(scores + (i * t->step + seen) * w->bytes, -INFINITY, t->step - seen);
-    }
     return NX_OK;
 }
 
@@ -151,7 +185,7 @@ static int64_t last_key(const attention *w, int64_t query_end) {
 }
 
 /* ---- forward -------------------------------------------------------------------------------------------- */
-typedef struct forward { char *q, *k, *v, *scores, *y, *row; double *top, *sum; float *room; } forward;
+typedef struct forward { char *q, *k, *v, *scores, *y, *row; double *top, *sum; float *room, *packed; } forward;
 
 static nx_status forward_block(const attention *w, const forward *f, tile t) {
     int64_t kv = t.head / w->repeat, end = last_key(w, t.query + t.n);
@@ -160,8 +194,9 @@ static nx_status forward_block(const attention *w, const forward *f, tile t) {
     for (int64_t i = 0; i < t.n; i++) f->top[i] = -INFINITY, f->sum[i] = 0;
     for (t.key = 0; t.key < end; t.key += KEYS) {
         set_keys(&t, end);
-        NX_TRY(score(w, &t, q, load(w, w->k, t.batch, kv, t.key, t.m, f->k), f->scores, f->row, f->room));
-        w->rows->soften(f->scores, t.n, t.step, f->top, f->sum, t.key ? f->y : NULL, w->width);
+        const nx__sight seen = sight(w, &t);
+        NX_TRY(score(w, &t, q, columns_of(w, &t, w->k, kv, f->k, f->packed), f->scores, f->row, f->room));
+        w->rows->soften(f->scores, &seen, f->top, f->sum, t.key ? f->y : NULL, w->width);
         NX_TRY(multiply(w, (product){false, false, t.n, w->width, t.m, t.key > 0}, (matrix){f->scores, t.step},
                         load(w, w->v, t.batch, kv, t.key, t.m, f->v), f->y, w->width, f->room));
     }
@@ -170,8 +205,7 @@ static nx_status forward_block(const attention *w, const forward *f, tile t) {
     nx_cast((nx_dtype)lse->dtype, address(lse, t.batch, t.head, t.query),
             lse->strides[2] * (int64_t)nx_dtype_bytes((nx_dtype)lse->dtype), NX_F64, (const char *)f->top,
             sizeof(double), t.n);
-    for (int64_t i = 0; i < t.n; i++)
-        store_row(w, w->out, t.batch, t.head, t.query + i, f->y + i * w->width * w->bytes, f->sum[i]);
+    store(w, w->out, t.batch, t.head, t.query, t.n, f->y, f->sum, 1);
     return NX_OK;
 }
 
@@ -179,11 +213,12 @@ static nx_status forward_blocks(void *arg, int64_t begin, int64_t end) {
     const attention *w = arg;
     size_t n = (size_t)nx_least(w->block, w->n_queries), m = (size_t)whole_strands(nx_least(KEYS, w->n_keys));
     size_t width = (size_t)w->width;
-    size_t room = room_for_products(w), numbers = room + (2 * n + 2 * m) * width + n * m + m, bytes = (size_t)w->bytes;
+    size_t room = room_for_products(w), packed = room_for_packed(w), bytes = (size_t)w->bytes;
+    size_t numbers = room + packed + (2 * n + 2 * m) * width + n * m + m;
     nx_status status = NX_OK;
     char *at = nx_room_new(numbers * bytes + 2 * n * sizeof(double) + 8);
     if (at == NULL) return nx_fail_memory(numbers * bytes);
-    forward f = {.room = room ? (float *)at : NULL, .q = at + room * bytes};
+    forward f = {.room = room ? (float *)at : NULL, .packed = (float *)at + room, .q = at + (room + packed) * bytes};
     f.y = f.q + n * width * bytes;
     f.k = f.y + n * width * bytes;
     f.v = f.k + m * width * bytes;
@@ -195,6 +230,8 @@ static nx_status forward_blocks(void *arg, int64_t begin, int64_t end) {
         tile t = {.query = unit % w->n_blocks * w->block, .head = unit / w->n_blocks % w->q->sizes[1],
                   .batch = unit / w->n_blocks / w->q->sizes[1]};
         t.n = nx_least(w->block, w->n_queries - t.query);
+        if (unit == begin || (t.query == 0 && t.head % w->repeat == 0))
+            pack_head(w, w->k, t.batch, t.head / w->repeat, f.k, f.packed);
         NX_TRY_FAIL(forward_block(w, &f, t));
     }
 fail:
@@ -211,6 +248,7 @@ static void prepare(attention *w, const nx_value *scale) {
     w->n_blocks = (w->n_queries + w->block - 1) / w->block;
     w->computing = w->q->dtype == NX_F64 ? NX_F64 : NX_F32;
     w->bytes = (int64_t)nx_dtype_bytes(w->computing);
+    w->packs = room_for_products(w) && w->n_blocks * w->repeat > 1 && w->n_keys * w->width <= MOST_PACKED;
     w->blas = nx_blas_get();
     static const nx__attention_rows *const rows[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, nx__attention_rows)};
     w->rows = &rows[nx_level()][w->computing == NX_F64];
@@ -237,16 +275,14 @@ typedef struct backward {
     char *weights, *slopes, *row;     /* a tile of weights, of their gradients, a row of the mask */
     char *to_q, *to_k, *to_v;         /* gradients of a whole head; of scaled queries */
     double *lse, *inner;              /* of a block of queries; inner: products of gradient and result, by row */
-    float *room;
+    float *room, *packed_k, *packed_v;
 } backward;
 
 static void load_rows_of(const attention *w, const backward *f, const tile *t, matrix g) {
     matrix y = load(w, w->y, t->batch, t->head, t->query, t->n, f->y);
     nx_cast(NX_F64, (char *)f->lse, sizeof(double), (nx_dtype)w->lse->dtype, address(w->lse, t->batch, t->head, t->query),
             w->lse->strides[2] * (int64_t)nx_dtype_bytes((nx_dtype)w->lse->dtype), t->n);
-    for (int64_t i = 0; i < t->n; i++) {
-        f->inner[i] = w->rows->dot(g.at + i * g.ld * w->bytes, y.at + i * y.ld * w->bytes, w->width);
-    }
+    w->rows->dots(f->inner, g.at, g.ld, y.at, y.ld, t->n, w->width);
 }
 
 static nx_status backward_block(const attention *w, const backward *f, tile t) {
@@ -255,13 +291,14 @@ static nx_status backward_block(const attention *w, const backward *f, tile t) {
     load_rows_of(w, f, &t, g);
     for (t.key = 0; t.key < end; t.key += KEYS) {
         set_keys(&t, end);
-        matrix k = load(w, w->k, t.batch, kv, t.key, t.m, f->k), v = load(w, w->v, t.batch, kv, t.key, t.m, f->v);
+        matrix k = load(w, w->k, t.batch, kv, t.key, t.m, f->k);
         matrix weights = {f->weights, t.step}, slopes = {f->slopes, t.step};
-        const product to_keys = {true, false, t.m, width, t.n, true}, to_scores = {false, true, t.n, t.m, width, false};
-        NX_TRY(score(w, &t, q, k, f->weights, f->row, f->room));
-        w->rows->exp_less(f->weights, t.n, t.step, f->lse);
+        const product to_keys = {true, false, t.m, width, t.n, true};
+        const nx__sight seen = sight(w, &t);
+        NX_TRY(score(w, &t, q, columns_of(w, &t, w->k, kv, f->k, f->packed_k), f->weights, f->row, f->room));
+        w->rows->exp_less(f->weights, &seen, f->lse);
         NX_TRY(multiply(w, to_keys, weights, g, f->to_v + t.key * row, width, f->room));
-        NX_TRY(multiply(w, to_scores, g, v, f->slopes, t.step, f->room));
+        NX_TRY(multiply_columns(w, &t, g, columns_of(w, &t, w->v, kv, f->v, f->packed_v), f->slopes, f->room));
         w->rows->mix(f->slopes, f->weights, t.n, t.step, f->inner);
         NX_TRY(multiply(w, (product){false, false, t.n, width, t.m, t.key > 0}, slopes, k, f->to_q + t.query * row, width,
                         f->room));
@@ -272,16 +309,19 @@ static nx_status backward_block(const attention *w, const backward *f, tile t) {
 }
 
 static nx_status backward_head(const attention *w, const backward *f, int64_t batch, int64_t kv) {
-    size_t row = (size_t)(w->width * w->bytes);
+    const size_t row = (size_t)(w->width * w->bytes);
+    const double one = 1;
     memset(f->to_k, 0, (size_t)w->n_keys * row);
     memset(f->to_v, 0, (size_t)w->n_keys * row);
+    pack_head(w, w->k, batch, kv, f->k, f->packed_k);
+    pack_head(w, w->v, batch, kv, f->v, f->packed_v);
     for (int64_t head = kv * w->repeat; head < (kv + 1) * w->repeat; head++) {
         for (int64_t query = 0; query < w->n_queries; query += w->block)
             NX_TRY(backward_block(w, f, (tile){batch, head, query, nx_least(w->block, w->n_queries - query), 0, 0}));
-        store(w, w->out_q, batch, head, w->n_queries, f->to_q, w->scale);
+        store(w, w->out_q, batch, head, 0, w->n_queries, f->to_q, &w->scale, 0);
     }
-    store(w, w->out_k, batch, kv, w->n_keys, f->to_k, 1);
-    store(w, w->out_v, batch, kv, w->n_keys, f->to_v, 1);
+    store(w, w->out_k, batch, kv, 0, w->n_keys, f->to_k, &one, 0);
+    store(w, w->out_v, batch, kv, 0, w->n_keys, f->to_v, &one, 0);
     return NX_OK;
 }
 
@@ -289,13 +329,15 @@ static nx_status backward_heads(void *arg, int64_t begin, int64_t end) {
     const attention *w = arg;
     size_t n = (size_t)nx_least(w->block, w->n_queries), m = (size_t)whole_strands(nx_least(KEYS, w->n_keys));
     size_t bytes = (size_t)w->bytes;
-    size_t width = (size_t)w->width, room = room_for_products(w);
-    size_t numbers = room + (3 * n + 2 * m + (size_t)w->n_queries + 2 * (size_t)w->n_keys) * width + 2 * n * m + m;
+    size_t width = (size_t)w->width, room = room_for_products(w), packed = room_for_packed(w);
+    size_t numbers = room + 2 * packed + (3 * n + 2 * m + (size_t)w->n_queries + 2 * (size_t)w->n_keys) * width + 2 * n * m + m;
     nx_status status = NX_OK;
-    char *first = nx_room_new(numbers * bytes + 2 * n * sizeof(double) + 8), *at = first + room * bytes;
+    char *first = nx_room_new(numbers * bytes + 2 * n * sizeof(double) + 8), *at = first + (room + 2 * packed) * bytes;
     if (first == NULL) return nx_fail_memory(numbers * bytes);
     backward f = {.room = room ? (float *)first : NULL, .lse = (double *)(first + (numbers * bytes + 7) / 8 * 8)};
     f.inner = f.lse + n;
+    f.packed_k = (float *)first + room;
+    f.packed_v = f.packed_k + packed;
     struct { char **to; size_t n; } parts[] = {
         {&f.q, n * width}, {&f.g, n * width}, {&f.y, n * width}, {&f.k, m * width}, {&f.v, m * width},
         {&f.weights, n * m}, {&f.slopes, n * m}, {&f.row, m}, {&f.to_q, (size_t)w->n_queries * width},

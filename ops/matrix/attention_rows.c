@@ -6,23 +6,36 @@
 
 enum { STRANDS = NX__STRANDS };
 
-/* Keeps a loop over strands a loop until it is turned into vectors. */
-#define WHOLE _Pragma("GCC unroll 1")
-/* s[0] = all of s taken together by `of`, in halves. */
-#define HALVE(s, of)                                                                                             \
-    WHOLE for (int k = 0; k < 8; k++) s[k] = of(s[k], s[k + 8]);                                                 \
-    WHOLE for (int k = 0; k < 4; k++) s[k] = of(s[k], s[k + 4]);                                                 \
-    s[0] = of(of(s[0], s[2]), of(s[1], s[3]));
-#define LARGER(a, b) ((b) > (a) ? (b) : (a))
-#define SUM(a, b) ((a) + (b))
+#define EACH(k, n) for (int k = 0; k < (n); k++)
+#define UNROLL _Pragma("GCC unroll 4")
+#define CHOOSE(real, test, a, b) (wide_##real)(((lanes_##real)(a) & (test)) | ((lanes_##real)(b) & ~(test)))
 
-/* exp, but 0 instead of subnormal numbers, which processors compute with slowly: beside the largest weight, 1, they are none. */
-#define WEIGHT(real, f, to, x)                                                                                   \
-    do {                                                                                                         \
-        const real at_ = (x), lowest_ = sizeof(real) == sizeof(float) ? -87 : -708;                              \
-        const real weight_ = nx_element_exp##f(at_ < lowest_ ? 0 : at_);                                         \
-        to = at_ < lowest_ ? 0 : weight_;                                                                        \
-    } while (0)
+/* Vectors of the level, of four elements at least, and as many of them as STRANDS elements fill. */
+enum { BYTES_float = 4 * NX_LANES, BYTES_double = NX_LANES < 8 ? 32 : 4 * NX_LANES };
+#define DEFINE_STRANDS(real, integer)                                                                            \
+    typedef real wide_##real __attribute__((vector_size(BYTES_##real)));                                         \
+    typedef real loose_##real __attribute__((vector_size(BYTES_##real), aligned(sizeof(real)), may_alias));      \
+    typedef integer lanes_##real __attribute__((vector_size(BYTES_##real)));                                     \
+    typedef union { wide_##real v[STRANDS * sizeof(real) / BYTES_##real]; real at[STRANDS]; } strands_##real;
+DEFINE_STRANDS(float, int32_t)
+DEFINE_STRANDS(double, int64_t)
+#define LANES(real) (BYTES_##real / (int)sizeof(real))
+#define VECTORS(real) (STRANDS / LANES(real))
+
+/* exp, but 0 instead of subnormal numbers, which processors compute with slowly: beside the largest weight, 1, they are none.
+ * The power of two is one factor, so that e^88 is the most. */
+NX_ELEMENT float weight_float(float x) {
+    uint32_t n;
+    float near = nx__at_mostf(nx__at_leastf(x, nx__weight_bounds.low), nx__weight_bounds.high);
+    near = nx__exp_reducef(near, NX__ROUNDERF + 127, &n);
+    float weight = nx__exp_wholef(near) * nx__float_of(n << 23);
+    return x < nx__weight_bounds.low ? 0 : weight;
+}
+NX_ELEMENT double weight_double(double x) {
+    const double low = -708; /* e^x is no subnormal number */
+    double weight = nx_element_exp(x < low ? low : x);
+    return x < low ? 0 : weight;
+}
 
 #define DEFINE_PRODUCT(real)                                                                                     \
     static void multiply_##real(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,                     \
@@ -42,79 +55,167 @@ enum { STRANDS = NX__STRANDS };
         }                                                                                                        \
     }
 
-#define DEFINE_ROWS(real, f)                                                                                     \
-    static inline real top_##real(const real *x, int64_t m, real top) {                                          \
-        real s[STRANDS];                                                                                         \
-        WHOLE for (int k = 0; k < STRANDS; k++) s[k] = top;                                                      \
-        for (int64_t i = 0; i < m; i += STRANDS)                                                                 \
-            WHOLE for (int k = 0; k < STRANDS; k++) s[k] = LARGER(s[k], x[i + k]);                               \
-        HALVE(s, LARGER)                                                                                         \
-        return s[0];                                                                                             \
-    }                                                                                                            \
-    static inline real soften_row_##real(real *x, int64_t m, real less) {                                        \
-        real s[STRANDS] = {0};                                                                                   \
-        for (int64_t i = 0; i < m; i += STRANDS)                                                                 \
-            WHOLE for (int k = 0; k < STRANDS; k++) {                                                            \
-                WEIGHT(real, f, x[i + k], x[i + k] - less);                                                      \
-                s[k] += x[i + k];                                                                                \
-            }                                                                                                    \
-        HALVE(s, SUM)                                                                                            \
-        return s[0];                                                                                             \
-    }                                                                                                            \
-    static void scale_##real(void *to, const void *row, double by, int64_t n) {                                  \
-        real *y = to;                                                                                            \
-        const real *x = row;                                                                                     \
-        const real factor = (real)by;                                                                            \
-        for (int64_t i = 0; i < n; i++) y[i] = x[i] * factor;                                                    \
-    }                                                                                                            \
+#define DEFINE_ROWS(real)                                                                                      \
+    static inline __attribute__((always_inline)) strands_##real load_##real(const real *x) {                   \
+        strands_##real e;                                                                                      \
+        EACH(v, VECTORS(real)) e.v[v] = ((const loose_##real *)x)[v];                                          \
+        return e;                                                                                              \
+    }                                                                                                          \
+    static inline __attribute__((always_inline)) void store_##real(real *x, const strands_##real *e) {         \
+        EACH(v, VECTORS(real)) ((loose_##real *)x)[v] = e->v[v];                                               \
+    }                                                                                                          \
+    static inline __attribute__((always_inline)) strands_##real all_##real(real value) {                       \
+        strands_##real e;                                                                                      \
+        EACH(v, VECTORS(real)) e.v[v] = value - (wide_##real){0};                                              \
+        return e;                                                                                              \
+    }                                                                                                          \
+    /* The first `seen`; the others are -INFINITY. */                                                          \
+    static inline __attribute__((always_inline)) strands_##real load_seen_##real(const real *x, int64_t seen) {\
+        strands_##real e = load_##real(x);                                                                     \
+        const wide_##real unseen = -(real)INFINITY - (wide_##real){0};                                         \
+        lanes_##real lane;                                                                                     \
+        EACH(k, LANES(real)) lane[k] = k;                                                                      \
+        EACH(v, VECTORS(real)) {                                                                               \
+            const lanes_##real is_seen = lane + v * LANES(real) < (lanes_##real){0} + (int)seen;               \
+            e.v[v] = CHOOSE(real, is_seen, e.v[v], unseen);                                                    \
+        }                                                                                                      \
+        return e;                                                                                              \
+    }                                                                                                          \
+    static inline __attribute__((always_inline)) void raise_##real(strands_##real *s, const strands_##real *e) {\
+        EACH(v, VECTORS(real)) s->v[v] = CHOOSE(real, e->v[v] > s->v[v], e->v[v], s->v[v]);                    \
+    }                                                                                                          \
+    /* Strand i meets strand i + 8, 4, 2, 1. */                                                                \
+    static inline __attribute__((always_inline)) real close_##real(const strands_##real *s) {                  \
+        wide_##real part[VECTORS(real)];                                                                       \
+        lanes_##real lane;                                                                                     \
+        EACH(k, LANES(real)) lane[k] = k;                                                                      \
+        EACH(v, VECTORS(real)) part[v] = s->v[v];                                                              \
+        for (int n = VECTORS(real) / 2; n > 0; n /= 2) EACH(v, n) part[v] += part[v + n];                      \
+        UNROLL for (int n = LANES(real) / 2; n > 0; n /= 2) part[0] += __builtin_shuffle(part[0], lane ^ n);   \
+        return part[0][0];                                                                                     \
+    }                                                                                                          \
+    static inline __attribute__((always_inline)) real largest_##real(const strands_##real *s) {                \
+        wide_##real part[VECTORS(real)], other;                                                                \
+        lanes_##real lane;                                                                                     \
+        EACH(k, LANES(real)) lane[k] = k;                                                                      \
+        EACH(v, VECTORS(real)) part[v] = s->v[v];                                                              \
+        for (int n = VECTORS(real) / 2; n > 0; n /= 2)                                                         \
+            EACH(v, n) part[v] = CHOOSE(real, part[v + n] > part[v], part[v + n], part[v]);                    \
+        UNROLL for (int n = LANES(real) / 2; n > 0; n /= 2) {                                                  \
+            other = __builtin_shuffle(part[0], lane ^ n);                                                      \
+            part[0] = CHOOSE(real, other > part[0], other, part[0]);                                           \
+        }                                                                                                      \
+        return part[0][0];                                                                                     \
+    }                                                                                                          \
+    static inline __attribute__((always_inline)) strands_##real weights_##real(const strands_##real *x, real less) {\
+        strands_##real e;                                                                                      \
+        EACH(k, STRANDS) e.at[k] = weight_##real(x->at[k] - less);                                             \
+        return e;                                                                                              \
+    }                                                                                                          \
+    /* How much of row r is seen. */                                                                           \
+    static inline int64_t seen_##real(const nx__sight *rows, int64_t r) {                                      \
+        int64_t seen = nx_least(rows->seen + r * rows->more, rows->keys);                                      \
+        return seen < 0 ? 0 : seen;                                                                            \
+    }                                                                                                          \
+    static inline real top_##real(const real *x, int64_t seen, real top) {                                     \
+        strands_##real s = all_##real(top), e;                                                                 \
+        int64_t i = 0;                                                                                         \
+        for (; i + STRANDS <= seen; i += STRANDS) {                                                            \
+            e = load_##real(x + i);                                                                            \
+            raise_##real(&s, &e);                                                                              \
+        }                                                                                                      \
+        if (i < seen) {                                                                                        \
+            e = load_seen_##real(x + i, seen - i);                                                             \
+            raise_##real(&s, &e);                                                                              \
+        }                                                                                                      \
+        return largest_##real(&s);                                                                             \
+    }                                                                                                          \
+    /* Returns the sum of the row's weights. */                                                                \
+    static inline real soften_row_##real(real *x, int64_t seen, int64_t step, real less) {                     \
+        strands_##real s = all_##real(0), e;                                                                   \
+        int64_t i = 0;                                                                                         \
+        for (; i + STRANDS <= seen; i += STRANDS) {                                                            \
+            e = load_##real(x + i);                                                                            \
+            e = weights_##real(&e, less);                                                                      \
+            EACH(v, VECTORS(real)) s.v[v] += e.v[v];                                                           \
+            store_##real(x + i, &e);                                                                           \
+        }                                                                                                      \
+        if (i < seen) {                                                                                        \
+            e = load_seen_##real(x + i, seen - i);                                                             \
+            e = weights_##real(&e, less);                                                                      \
+            EACH(v, VECTORS(real)) s.v[v] += e.v[v];                                                           \
+            store_##real(x + i, &e);                                                                           \
+            i += STRANDS;                                                                                      \
+        }                                                                                                      \
+        e = all_##real(0);                                                                                     \
+        for (; i < step; i += STRANDS) store_##real(x + i, &e);                                                \
+        return close_##real(&s);                                                                               \
+    }                                                                                                          \
+    static void scale_##real(void *to, int64_t to_step, const void *from, int64_t x_step, const double *by, int64_t by_step,\
+                             int64_t n, int64_t width) {                                                       \
+        real *y = to;                                                                                          \
+        const real *x = from;                                                                                  \
+        for (int64_t row = 0; row < n; row++, x += x_step, y += to_step, by += by_step) {                      \
+            const real factor = (real)*by;                                                                     \
+            int64_t i = 0;                                                                                     \
+            for (; i + STRANDS <= width; i += STRANDS) {                                                       \
+                strands_##real e = load_##real(x + i);                                                         \
+                EACH(v, VECTORS(real)) e.v[v] *= factor;                                                       \
+                store_##real(y + i, &e);                                                                       \
+            }                                                                                                  \
+            for (; i < width; i++) y[i] = x[i] * factor;                                                       \
+        }                                                                                                      \
+    }                                                                                                          \
     /* A row that is -INFINITY so far has the sum 0; what it is taken from must be finite, or it would be NaN. */\
-    static void soften_##real(void *rows, int64_t n, int64_t m, double *top, double *sum, void *y, int64_t width) {\
-        for (int64_t row = 0; row < n; row++) {                                                                  \
-            real *x = (real *)rows + row * m;                                                                    \
-            const double now = top_##real(x, m, (real)top[row]), less = now == -INFINITY ? 0 : now;              \
-            if (y && top[row] != now) {                                                                          \
-                const double factor = nx_element_exp(top[row] - less);                                           \
-                sum[row] *= factor;                                                                              \
-                scale_##real((real *)y + row * width, (real *)y + row * width, factor, width);                   \
-            }                                                                                                    \
-            top[row] = now;                                                                                      \
-            sum[row] += soften_row_##real(x, m, (real)less);                                                     \
-        }                                                                                                        \
-    }                                                                                                            \
-    static void exp_less_##real(void *rows, int64_t n, int64_t m, const double *less) {                          \
-        for (int64_t row = 0; row < n; row++) {                                                                  \
-            real *x = (real *)rows + row * m;                                                                    \
-            const real by = (real)less[row];                                                                     \
-            for (int64_t i = 0; i < m; i += STRANDS)                                                             \
-                WHOLE for (int k = 0; k < STRANDS; k++) WEIGHT(real, f, x[i + k], x[i + k] - by);                \
-        }                                                                                                        \
-    }                                                                                                            \
-    static void mix_##real(void *gradient, const void *part, int64_t n, int64_t m, const double *less) {         \
-        for (int64_t row = 0; row < n; row++) {                                                                  \
-            real *g = (real *)gradient + row * m;                                                                \
-            const real *p = (const real *)part + row * m, by = (real)less[row];                                  \
-            for (int64_t i = 0; i < m; i += STRANDS)                                                             \
-                WHOLE for (int k = 0; k < STRANDS; k++) g[i + k] = p[i + k] * (g[i + k] - by);                   \
-        }                                                                                                        \
-    }                                                                                                            \
-    static void add_##real(void *row, const void *other, int64_t n) {                                            \
-        real *x = row;                                                                                           \
-        const real *y = other;                                                                                   \
-        for (int64_t i = 0; i < n; i++) x[i] += y[i];                                                            \
-    }                                                                                                            \
-    static void fill_##real(void *row, double value, int64_t n) {                                                \
-        real *x = row;                                                                                           \
-        for (int64_t i = 0; i < n; i++) x[i] = (real)value;                                                      \
-    }                                                                                                            \
-    static double dot_##real(const void *first, const void *second, int64_t n) {                                 \
-        const real *x = first, *y = second;                                                                      \
-        real s[STRANDS] = {0};                                                                                   \
-        int64_t i = 0;                                                                                           \
-        for (; i + STRANDS <= n; i += STRANDS)                                                                   \
-            WHOLE for (int k = 0; k < STRANDS; k++) s[k] += x[i + k] * y[i + k];                                 \
-        for (; i < n; i++) s[i % STRANDS] += x[i] * y[i];                                                        \
-        HALVE(s, SUM)                                                                                            \
-        return s[0];                                                                                             \
+    static void soften_##real(void *scores, const nx__sight *rows, double *top, double *sum, void *result, int64_t width) {\
+        real *x = scores, *y = result;                                                                         \
+        for (int64_t r = 0; r < rows->n; r++, x += rows->step) {                                               \
+            const int64_t seen = seen_##real(rows, r);                                                         \
+            const double now = top_##real(x, seen, (real)top[r]), less = now == -INFINITY ? 0 : now;           \
+            if (y && top[r] != now) {                                                                          \
+                const double factor = nx_element_exp(top[r] - less);                                           \
+                sum[r] *= factor;                                                                              \
+                scale_##real(y + r * width, width, y + r * width, width, &factor, 0, 1, width);                \
+            }                                                                                                  \
+            top[r] = now;                                                                                      \
+            sum[r] += soften_row_##real(x, seen, rows->step, (real)less);                                      \
+        }                                                                                                      \
+    }                                                                                                          \
+    static void exp_less_##real(void *scores, const nx__sight *rows, const double *less) {                     \
+        real *x = scores;                                                                                      \
+        for (int64_t r = 0; r < rows->n; r++, x += rows->step)                                                 \
+            (void)soften_row_##real(x, seen_##real(rows, r), rows->step, (real)less[r]);                       \
+    }                                                                                                          \
+    static void mix_##real(void *gradient, const void *part, int64_t n, int64_t m, const double *less) {       \
+        real *g = gradient;                                                                                    \
+        const real *p = part;                                                                                  \
+        for (int64_t row = 0; row < n; row++, g += m, p += m) {                                                \
+            const real by = (real)less[row];                                                                   \
+            for (int64_t i = 0; i < m; i += STRANDS) {                                                         \
+                strands_##real e = load_##real(g + i), by_part = load_##real(p + i);                           \
+                EACH(v, VECTORS(real)) e.v[v] = by_part.v[v] * (e.v[v] - by);                                  \
+                store_##real(g + i, &e);                                                                       \
+            }                                                                                                  \
+        }                                                                                                      \
+    }                                                                                                          \
+    static void add_##real(void *row, const void *other, int64_t n) {                                          \
+        real *x = row;                                                                                         \
+        const real *y = other;                                                                                 \
+        for (int64_t i = 0; i < n; i++) x[i] += y[i];                                                          \
+    }                                                                                                          \
+    static void dots_##real(double *out, const void *first, int64_t x_step, const void *second, int64_t y_step, int64_t n,\
+                            int64_t width) {                                                                   \
+        const real *x = first, *y = second;                                                                    \
+        for (int64_t row = 0; row < n; row++, x += x_step, y += y_step) {                                      \
+            strands_##real s = all_##real(0);                                                                  \
+            int64_t i = 0;                                                                                     \
+            for (; i + STRANDS <= width; i += STRANDS) {                                                       \
+                const strands_##real a = load_##real(x + i), b = load_##real(y + i);                           \
+                EACH(v, VECTORS(real)) s.v[v] += a.v[v] * b.v[v];                                              \
+            }                                                                                                  \
+            for (; i < width; i++) s.at[i % STRANDS] += x[i] * y[i];                                           \
+            out[row] = close_##real(&s);                                                                       \
+        }                                                                                                      \
     }
 
 static void finish(double *top, double *sum, int64_t n) {
@@ -127,9 +228,9 @@ static void finish(double *top, double *sum, int64_t n) {
 
 DEFINE_PRODUCT(float)
 DEFINE_PRODUCT(double)
-DEFINE_ROWS(float, f)
-DEFINE_ROWS(double, )
+DEFINE_ROWS(float)
+DEFINE_ROWS(double)
 
 #define ROWS(real)                                                                                                         \
-    {multiply_##real, soften_##real, finish, exp_less_##real, mix_##real, add_##real, scale_##real, fill_##real, dot_##real}
+    {multiply_##real, soften_##real, finish, exp_less_##real, mix_##real, add_##real, scale_##real, dots_##real}
 const nx__attention_rows NX_AT_LEVEL(nx__attention_rows)[2] = {ROWS(float), ROWS(double)};

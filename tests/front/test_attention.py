@@ -50,6 +50,33 @@ def test_numbers_and_gradients(shape, options, dtype):
         close(mine, other, bound, bound)
 
 
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("size", [(2, 64, 3, 4, 32), (1, 100, 3, 4, 64), (2, 37, 3, 3, 20)])
+def test_operands_side_by_side_have_the_bits_of_contiguous_ones(size, causal):
+    nt.manual_seed(3)
+    x, g = nt.randn(size), nt.randn(size[0], size[1], size[3], size[4]).transpose(1, 2)
+    found = []
+    for change in (lambda x: x, lambda x: x.contiguous()):
+        q, k, v = (change(part).detach().requires_grad_() for part in x.permute(2, 0, 3, 1, 4).unbind(0))
+        y = nt.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        y.backward(change(g))
+        found.append([y, q.grad, k.grad, v.grad])
+    assert all(nt.equal(a, b) for a, b in zip(*found))
+
+
+def test_more_keys_than_are_packed_at_once():
+    nt.manual_seed(4)
+    queries, keys, values = nt.randn(1, 1, 70, 128), nt.randn(1, 1, 1025, 128), nt.randn(1, 1, 1025, 128)
+    found = []
+    for n in (1024, 1025):
+        q, k, v = (x.clone().requires_grad_() for x in (queries, keys[:, :, :n], values[:, :, :n]))
+        seen = nt.arange(n).expand(70, n) < 1024
+        y = nt.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        (y * y).sum().backward()
+        found.append([y, q.grad, k.grad[:, :, :1024], v.grad[:, :, :1024]])
+    assert all(nt.equal(a, b) for a, b in zip(*found))
+
+
 def test_mask_with_a_gradient():
     torch.manual_seed(2)
     q, k, v, mask = (torch.randn(size) for size in ((1, 2, 5, 4), (1, 2, 6, 4), (1, 2, 6, 4), (5, 6)))
