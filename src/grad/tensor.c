@@ -29,7 +29,7 @@ nx_status nx_tensor_set_requires_grad(nx_tensor *tensor, bool requires_grad) {
     if (requires_grad) NX_TRY(nx__autograd_of(tensor, &autograd));
     if (autograd) autograd->requires_grad = requires_grad;
     if (requires_grad) tensor->keys |= NX_KEY(AUTOGRAD);
-    if (requires_grad && tensor->next_view) nx_tensor_key_views(tensor, NX_KEY(AUTOGRAD));
+    if (requires_grad && tensor->base == NULL && tensor->next_view) nx_tensor_key_views(tensor, NX_KEY(AUTOGRAD));
     if (!requires_grad) tensor->keys &= ~NX_KEY(AUTOGRAD);
     return NX_OK;
 }

@@ -352,3 +352,16 @@ def test_unrecorded_view_is_no_root(call: Callable[[Any, Any, Any], Any]) -> Non
         (v * 2).sum().backward()  # may be used: its gradient goes nowhere
         assert x.grad is None
     assert texts[0] == texts[1]
+
+
+def test_a_view_that_is_made_a_leaf_leaves_the_others_alone() -> None:
+    facts = []
+    for m in (nt, torch):
+        x = m.arange(8.0).view(2, 4)
+        before, leaf, part = x[:1], x[:, None], x[0]
+        leaf.requires_grad = True
+        after, of_leaf = x[1:], leaf[0]
+        (leaf * before + part).sum().backward()
+        all_of_them = (x, before, leaf, part, after, of_leaf, x[:, None])
+        facts.append([(t.requires_grad, t.is_leaf, t.grad is None) for t in all_of_them] + [leaf.grad.tolist()])
+    assert facts[0] == facts[1]
