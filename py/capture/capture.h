@@ -55,8 +55,9 @@ int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **ou
 nxpy_root *nxpy__root_get(nxpy_captured *owner, PyFunctionObject *function); /* NULL: none free, or an exception */
 void nxpy__root_free(nxpy_root *root);
 nxpy_point *nxpy__point_get(nxpy_root *root, nxpy_frame *frame, const nxpy_view *view);
-/* The first segment whose guards hold, moved to the front; values filled. NULL: none. */
-nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values, /* values[point->n_slots] */
+/* The first segment whose guards hold, moved to the front, and the values, for nxpy__segment_values(), before which nothing
+ * may run: in room[point->n_slots] or in the segment. NULL: none. */
+nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **room, PyObject ***values,
                                nxpy_segment *const *but, int n_but); /* others than those */
 /* Runs a frame of `root` from its beginning: segments, breaks, and traces where there is none. */
 PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thread, nxpy_frame *frame);

@@ -100,15 +100,15 @@ static __attribute__((noinline)) fast try_fast(nxpy_captured *captured, const ca
     PyObject *const *args = c->args, *names = c->names;
     Py_ssize_t n = c->n;
     const PyCodeObject *code = (PyCodeObject *)function->func_code;
-    PyObject *local[FAST_SLOTS], **values = local, *const *roots = args;
+    PyObject *local[FAST_SLOTS], **room = local, **values, *const *roots = args;
     bound b; /* its array is filled when it is used: clearing it would cost as much as the guards */
     b.tuple = b.dict = NULL;
     bool simple = !names && n == code->co_argcount && !code->co_kwonlyargcount && !(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS));
     bool fits = simple || bind_arguments(&b, function, args, n, names);
     if (!simple) roots = b.at;
-    size_t room = (size_t)point->n_slots;
-    if (NX_UNLIKELY(room > FAST_SLOTS) && !(values = nx_alloc(sizeof *values * room))) fits = false;
-    nxpy_segment *segment = fits ? nxpy__point_find(point, roots, values, NULL, 0) : NULL;
+    size_t n_slots = (size_t)point->n_slots;
+    if (NX_UNLIKELY(n_slots > FAST_SLOTS) && !(room = nx_alloc(sizeof *room * n_slots))) fits = false;
+    nxpy_segment *segment = fits ? nxpy__point_find(point, roots, room, &values, NULL, 0) : NULL;
     fast hit = segment && segment->returns ? HIT : MISS;
     if (hit) {
         captured->running++;
@@ -122,7 +122,7 @@ static __attribute__((noinline)) fast try_fast(nxpy_captured *captured, const ca
             hit = MISS;
         }
     }
-    if (NX_UNLIKELY(values != local)) nx_free(values);
+    if (NX_UNLIKELY(room != local)) nx_free(room);
     Py_XDECREF(b.tuple);
     Py_XDECREF(b.dict);
     if (!fits) nxpy_forget_error();

@@ -100,12 +100,13 @@ static bool is_among(nxpy_segment *const *list, int n, const nxpy_segment *segme
     return false;
 }
 
-nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **values, nxpy_segment *const *but, int n_but) {
+nxpy_segment *nxpy__point_find(nxpy_point *point, PyObject *const *roots, PyObject **room, PyObject ***values,
+                               nxpy_segment *const *but, int n_but) {
     for (int k = 0; k < point->segments.n; k++) {
         nxpy_segment *segment = point->segments.at[k];
         if (NX_UNLIKELY(n_but) && is_among(but, n_but, segment)) continue;
-        if (!nxpy_guards_hold(&segment->guards, roots, values)) continue;
-        if (NX_UNLIKELY(segment->fitted) && nxpy__fit_find(segment, values) != 1) continue;
+        if (!(*values = nxpy_guards_hold(&segment->guards, roots, room, segment->made.n > 0))) continue;
+        if (NX_UNLIKELY(segment->fitted) && nxpy__fit_find(segment, *values) != 1) continue;
         for (int j = k; j > 0; j--) point->segments.at[j] = point->segments.at[j - 1];
         return point->segments.at[0] = segment;
     }
@@ -210,7 +211,12 @@ static __attribute__((noinline)) int run_with_leaves(nxpy_segment *segment, PyOb
 }
 
 int nxpy__segment_values(nxpy_segment *segment, PyObject **values, PyObject **out) {
-    return NX_UNLIKELY(segment->made.n) ? run_with_leaves(segment, values, out) : values_of(segment, values, out);
+    if (NX_UNLIKELY(segment->made.n)) return run_with_leaves(segment, values, out);
+    bool reads = values == segment->guards.seen;
+    segment->guards.is_read |= reads;
+    int done = values_of(segment, values, out);
+    if (reads) segment->guards.is_read = false;
+    return done;
 }
 
 static void fill_frame(nxpy_segment *segment, nxpy_frame *frame, nxpy_view *view, PyObject **made) {
@@ -237,8 +243,9 @@ typedef struct drive_state {
     NX_VEC(nxpy_segment *) tried; /* here: their graphs computed other elements than those that they were traced with */
     bool traced;                /* one was traced since */
     bool plain;                 /* the interpreter runs the rest: a graph failed and changed nothing */
-    PyObject **values;          /* room for `n_values` slots; owned */
-    int n_values;
+    PyObject **room;            /* for the values of `n_room` slots; owned */
+    int n_room;
+    PyObject **values;          /* of the segment that was found */
     PyObject **roots;           /* room for all values of the frame */
 } drive_state;
 
@@ -247,12 +254,12 @@ static PyObject *const *roots_of(const drive_state *drive) {
 }
 
 static int make_room(drive_state *drive, int n_slots) {
-    PyObject **values = n_slots > drive->n_values ? nx_alloc(sizeof *values * (size_t)n_slots) : drive->values;
-    if (!values && n_slots) return nxpy_raise(nx_fail_memory(sizeof *values * (size_t)n_slots)), -1;
-    if (values == drive->values) return 0;
-    nx_free(drive->values);
-    drive->values = values;
-    drive->n_values = n_slots;
+    if (drive->room && n_slots <= drive->n_room) return 0;
+    PyObject **room = nx_alloc(sizeof *room * (size_t)(n_slots + 1)); /* NULL would say that guards do not hold */
+    if (!room) return nxpy_raise(nx_fail_memory(sizeof *room * (size_t)(n_slots + 1))), -1;
+    nx_free(drive->room);
+    drive->room = room;
+    drive->n_room = n_slots;
     return 0;
 }
 
@@ -276,20 +283,20 @@ static int give_up(drive_state *drive, nxpy_point *point) {
 static int fit_one(drive_state *drive, nxpy_point *point) {
     for (int k = 0; k < point->segments.n; k++) {
         nxpy_segment *segment = point->segments.at[k];
-        if (segment->guards.n_slots > drive->n_values) continue; /* added meanwhile */
-        if (!segment->fitted || !nxpy_guards_hold(&segment->guards, roots_of(drive), drive->values)) continue;
-        if (nxpy__fit_find(segment, drive->values) != 0) continue;
+        if (segment->guards.n_slots > drive->n_room) continue; /* added meanwhile */
+        if (!segment->fitted || !nxpy_guards_hold(&segment->guards, roots_of(drive), drive->room, true)) continue;
+        if (nxpy__fit_find(segment, drive->room) != 0) continue;
         if (segment->n_made >= NXPY_MAX_NUMBER_FITS) return give_up(drive, point); /* compiling at every call gains nothing */
         nxpy__hook_hold(false); /* the backend runs as it would without us */
-        int done = nxpy__fit_make(drive->owner, segment, drive->values);
+        int done = nxpy__fit_make(drive->owner, segment, drive->room);
         nxpy__hook_hold(true);
         if (done != 0) return done;
     }
     return 0;
 }
 
-static nxpy_segment *find(const drive_state *drive, nxpy_point *point) {
-    return nxpy__point_find(point, roots_of(drive), drive->values, drive->tried.at, drive->tried.n);
+static nxpy_segment *find(drive_state *drive, nxpy_point *point) {
+    return nxpy__point_find(point, roots_of(drive), drive->room, &drive->values, drive->tried.at, drive->tried.n);
 }
 
 /* A segment that holds here, fitted if need be; nothing runs between this and the use of drive->values. 1: *out; 0: there
@@ -312,7 +319,7 @@ static PyObject *told_reason(const nxpy_told *told) {
 static int tell_reason(drive_state *drive, nxpy_point *point) {
     const nxpy_segment *newest = point->segments.at[0];
     nxpy_guards *guards = &point->segments.at[0]->guards;
-    int row = nxpy_guards_check(guards, roots_of(drive), drive->values);
+    int row = nxpy_guards_check(guards, roots_of(drive), drive->room);
     const nxpy_fit *fit = newest->n_fits ? newest->fits[0] : NULL;
     const nxpy_told *told = row < 0 && newest->told.n && drive->tried.n ? &newest->told.at[0] : NULL;
     PyObject *why = row < 0 && fit ? fit->why : NULL; /* the guards hold: a check of a size failed */
@@ -367,12 +374,12 @@ static int trace_here(drive_state *drive, nxpy_point *point) {
         return 0;
     }
     if (make_room(drive, made->guards.n_slots) < 0) return nxpy__segment_free(made), -1;
-    bool stable = nxpy_guards_check(&made->guards, roots_of(drive), drive->values) < 0;
-    if (stable && !nxpy__numbers_are_traced(made, drive->values)) { /* it was written by a way that the trace does not know */
+    bool stable = nxpy_guards_check(&made->guards, roots_of(drive), drive->room) < 0;
+    if (stable && !nxpy__numbers_are_traced(made, drive->room)) { /* it was written by a way that the trace does not know */
         point->dead = true;
         return nxpy__segment_free(made), 0;
     }
-    if (stable) nxpy_guards_arrange(&made->guards, drive->values);
+    if (stable) nxpy_guards_arrange(&made->guards, drive->room);
     return add_segment(point, made) < 0 ? -1 : stable;
 }
 
@@ -458,7 +465,7 @@ static PyObject *run_segment(drive_state *drive, nxpy_segment *segment, bool *go
 static int64_t time_guards(nxpy_segment *segment, const drive_state *drive) {
     enum { TIMES = 64 };
     int64_t begin = nx_now();
-    for (int k = 0; k < TIMES; k++) (void)nxpy_guards_hold(&segment->guards, roots_of(drive), drive->values);
+    for (int k = 0; k < TIMES; k++) (void)nxpy_guards_hold(&segment->guards, roots_of(drive), drive->room, false);
     return (nx_now() - begin) / TIMES;
 }
 
@@ -487,7 +494,7 @@ PyObject *nxpy__drive(nxpy_captured *owner, nxpy_root *root, PyThreadState *thre
         }
         /* an exception of our own leaves the frame as it is: its caller clears it */
     }
-    nx_free(drive->values);
+    nx_free(drive->room);
     if (drive->roots != local) nx_free(drive->roots);
     nx_vec_free(&drive->tried);
     return result;

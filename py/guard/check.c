@@ -317,8 +317,8 @@ static void take_state(nxpy_state *state) {
     memcpy(state->device_index, thread->device_index, sizeof state->device_index);
 }
 
-/* The version of what a step watches as it is now; 0, which none has: it cannot be told. */
-static inline uint64_t watched_version(const nxpy_guard_step *step, PyObject *const *values) {
+/* The version of what a step watches as it is now; 0, which none has: it cannot be told. Where it lies is noted. */
+static inline uint64_t watched_version(nxpy_guard_step *step, PyObject *const *values) {
     PyObject *of = step->from < 0 ? step->of : values[step->from];
     if (!of) return 0;
     switch (step->code) {
@@ -326,8 +326,11 @@ static inline uint64_t watched_version(const nxpy_guard_step *step, PyObject *co
         return nxpy_type_version((PyTypeObject *)of);
     case NXPY_STEP_INSTANCE:
         of = Py_TYPE(of) == (PyTypeObject *)step->of ? nxpy_dict_at(of, step->offset) : NULL;
+        step->near = of;
         return of ? nxpy_dict_version(of) : 0;
-    default: return PyDict_Check(of) ? nxpy_dict_version(of) : 0;
+    default:
+        step->near = of;
+        return PyDict_Check(of) ? nxpy_dict_version(of) : 0;
     }
 }
 
@@ -339,6 +342,7 @@ static __attribute__((noinline)) bool watch_again(nxpy_guards *guards, nxpy_guar
     for (int k = 0; k < step->n; k++) {
         if (!nxpy__guard_row_holds(&guards->rows.at[rows[k]], roots, values)) return false;
     }
+    if (guards->is_read) return true; /* it stays unknown */
     for (int k = 0; k < step->n; k++) {
         int slot = guards->rows.at[rows[k]].slot;
         if (slot >= 0) guards->seen[slot] = values[slot];
@@ -358,16 +362,29 @@ static inline bool watch_holds(nxpy_guards *guards, nxpy_guard_step *step, PyObj
     return watch_again(guards, step, roots, values);
 }
 
-bool nxpy_guards_hold(nxpy_guards *guards, PyObject *const *roots, PyObject **values) {
-    if (NX_UNLIKELY(guards->steps.n == 0)) return nxpy_guards_check(guards, roots, values) < 0;
-    if (guards->seen) memcpy(values, guards->seen, sizeof *values * (size_t)guards->n_slots);
+/* A model's guards wait for memory: what a step will read is asked for while those before it are at work. */
+enum { AHEAD = 8 };
+static inline void ask_for(const nxpy_guard_step *step) {
+    __builtin_prefetch(step->near);
+    __builtin_prefetch((const char *)step->near + (offsetof(nx_tensor, dims) - offsetof(nx_tensor, keys)));
+}
+
+PyObject **nxpy_guards_hold(nxpy_guards *guards, PyObject *const *roots, PyObject **room, bool copied) {
+    PyObject **values = room;
+    if (NX_UNLIKELY(guards->steps.n == 0)) return nxpy_guards_check(guards, roots, values) < 0 ? values : NULL;
+    if (NX_LIKELY(guards->seen && !copied && !guards->is_read)) values = guards->seen; /* of a large model 72 KB */
+    else if (guards->seen) memcpy(values, guards->seen, sizeof *values * (size_t)guards->n_slots);
     for (nxpy_guard_step *step = guards->steps.at, *end = step + guards->steps.n; step < end; step++) {
         bool holds = true;
+        if (step + AHEAD < end) ask_for(&step[AHEAD]);
         switch (step->code) {
         case NXPY_STEP_ROOTS:
             for (int k = 0; k < step->n; k++) holds &= (values[step->from + k] = roots[step->first + k]) != NULL;
             break;
-        case NXPY_STEP_TENSOR: holds = is_like(values[step->from], step->of); break;
+        case NXPY_STEP_TENSOR:
+            holds = is_like(values[step->from], step->of);
+            if (holds) step->near = &nxpy_tensor_get(values[step->from])->keys;
+            break;
         case NXPY_STEP_STATE:
             holds = NX_LIKELY(guards->state_known && same_state(&guards->state)) || watch_again(guards, step, roots, values);
             break;
@@ -378,7 +395,7 @@ bool nxpy_guards_hold(nxpy_guards *guards, PyObject *const *roots, PyObject **va
 #undef NXPY_GUARD_ROW
         default: __builtin_unreachable();
         }
-        if (NX_UNLIKELY(!holds)) return false;
+        if (NX_UNLIKELY(!holds)) return NULL;
     }
-    return true;
+    return values;
 }

@@ -89,6 +89,7 @@ typedef struct nxpy_guard_step {
     int first, n;         /* of a watch: its rows in `watched`; else `first` is the row */
     void *of;             /* lent by a row */
     uint64_t version;     /* of what is watched when its rows last held, 0: they did not */
+    const void *near;     /* where it read last, or NULL: asked for ahead, and maybe nothing any more */
 } nxpy_guard_step;
 typedef struct nxpy_state {
     bool grad_disabled;
@@ -108,6 +109,7 @@ typedef struct nxpy_guards {
     NX_VEC(nxpy_guard_step) steps;   /* none: the rows are checked */
     int *watched;              /* rows of the watches */
     PyObject **seen;           /* by slot: what a row of a watch fetched; lent, valid while its version is; NULL: there are none */
+    bool is_read;              /* a run reads `seen`, which stays as it is */
     nxpy_state state;          /* when the rows of the state last held */
     bool state_known;
 } nxpy_guards;
@@ -138,8 +140,10 @@ bool nxpy_guards_number_varies(const nxpy_guards *guards, const char *source, Py
 /* Fills values[n_slots] (lent references) from roots; -1 when all holds, else the index of the first row that fails.
  * Runs no Python code and sets no exception. */
 int nxpy_guards_check(nxpy_guards *guards, PyObject *const *roots, PyObject **values);
-/* The same by steps, once there are any: most of what a model's rows say follows from the versions of a few dicts. */
-bool nxpy_guards_hold(nxpy_guards *guards, PyObject *const *roots, PyObject **values);
+/* The same by steps, once there are any: most of what a model's rows say follows from the versions of a few dicts. Where the
+ * values lie; NULL: they do not hold. That is room[n_slots] or, unless they are `copied` or is_read, in the guards themselves:
+ * then they are valid until the next check, and is_read is on while other code runs. */
+PyObject **nxpy_guards_hold(nxpy_guards *guards, PyObject *const *roots, PyObject **room, bool copied);
 /* Makes steps of rows to which nothing is added any more; `values` is what a check that held has filled. Without memory
  * there are none. */
 void nxpy_guards_arrange(nxpy_guards *guards, PyObject *const *values);

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 
+import narthex as torch
 import pytest
 from narthex import _C
 
@@ -98,6 +99,31 @@ def test_a_backend_that_calls_the_function():
 
 
 # ---- while a trace runs nobody else does
+
+
+def test_a_call_inside_of_a_run_leaves_its_values():
+    """What the guards have read is read by the run until it ends, whatever another call reads meanwhile."""
+    layer, inner, again = torch.nn.Linear(2, 2), [], []
+
+    def backend(graph, inputs):
+        def run(*args):
+            if again:
+                again.clear()
+                layer.weight = torch.nn.Parameter(ones(2, 2))
+                inner.extend(f(ones(2)))
+            return graph(*args)
+
+        return run
+
+    f = torch.compile(lambda x: (x + 1, layer.weight, layer.bias), backend=backend)
+    f(ones(2))
+    was = layer.weight
+    again.append(True)
+    outer = f(ones(2))
+    assert outer[1] is was and outer[2] is layer.bias and inner[1] is layer.weight is not was
+    assert f(ones(2))[1] is layer.weight and f.entries == 1
+    layer.weight = was
+    assert f(ones(2))[1] is was
 
 
 class Holder:
