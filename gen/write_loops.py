@@ -390,13 +390,17 @@ def write_point(world, sibling, written, add, header):
     for arm in arms_of(sibling)[1]:
         dtypes = computed(sibling, arm)
         bodies = {dtype: point_bodies(world, sibling, arm, dtype) for dtype in dtypes}
-        for _, dtype, c_type, _ in DTYPES:
-            if dtype in dtypes and dtype != "float16":
-                write(arm, dtype, point_loop(dtype, c_type, len(tensors), numbers_of(sibling, dtype), *bodies[dtype]))
-        if "float16" in dtypes:
-            twin = names[arm, "float32"] if bodies["float16"] == bodies.get("float32") else None
-            strips = bodies["float16"][0] if twin is None or is_cheap(world, sibling, arm) else []
-            write(arm, "float16", half_loop(twin, len(tensors), numbers_of(sibling, "float16"), strips))
+        for _, dtype, c_type, _ in sorted(DTYPES, key=lambda row: row[1] in HALVES):
+            if dtype not in dtypes:
+                continue
+            numbers = numbers_of(sibling, dtype)
+            twin = names[arm, "float32"] if dtype in HALVES and bodies[dtype] == bodies.get("float32") else None
+            cheap = is_cheap(world, sibling, arm, dtype)
+            strips = bodies[dtype][0] if cheap or twin is None else []
+            if dtype == "float16" or (dtype in HALVES and not strips):
+                write(arm, dtype, half_loop(dtype, twin, len(tensors), numbers, strips))
+            else:
+                write(arm, dtype, point_loop(dtype, c_type, len(tensors), numbers, *bodies[dtype], cheap))
     return names
 
 
@@ -437,21 +441,21 @@ def point_bodies(world, sibling, arm, dtype):
     return bodies, near_body(world, element, expr)
 
 
-CHEAP = 10  # what a function may cost that is computed of float16 in registers: of others widening is a small part
+CHEAP = 10  # what a function may cost: of others it is a small part to widen, narrow and move an element
 
 
-def is_cheap(world, sibling, arm):
-    """Whether what an element costs is mostly that it is widened and narrowed."""
+def is_cheap(world, sibling, arm, dtype):
+    """Whether what an element costs is mostly that it is brought: then its loop does so in the way that suits it."""
     argument, _ = arms_of(sibling)
-    element = Element(world, "float16", {}, {argument.name: arm} if argument else None)
+    element = Element(world, dtype, {}, {argument.name: arm} if argument else None)
     expr = element.arm(sibling.entry.one("point").value)
     return cost(world, expr) <= CHEAP and not any(e.op == "call" and e.value in DIVISIONS for e in expr.walk())
 
 
-def half_loop(twin, n, numbers, bodies):
-    """The loop of float16: by `bodies` dense operands are computed in registers, NX_HALF_STRIP at a time; the rest by
-    float32's loop, the twin, where that computes the same, with numbers rounded where they are there."""
-    text = point_constants("float16", numbers) + "    int64_t done = 0;\n" if bodies else ""
+def half_loop(dtype, twin, n, numbers, bodies):
+    """The loop of a half type: by `bodies` dense operands are computed in registers, NX_HALF_STRIP at a time; the rest
+    by float32's loop, the twin, where that computes the same, with numbers rounded where they are there."""
+    text = point_constants(dtype, numbers) + "    int64_t done = 0;\n" if bodies else ""
     for condition, body, _ in bodies:
         block = half_strips(n, body) + ("" if twin else half_rest(n, body))
         end = "goto rest" if twin else "return"
@@ -462,9 +466,10 @@ def half_loop(twin, n, numbers, bodies):
         text += f"{label}    if (done == n) return;\n    ptrs = (char *const[]){{{rest}}};\n    n -= done;\n"
     if twin:
         rounded = "constants"
-        if any(number != constant_text("float16", k) for k, number in enumerate(numbers)):
+        if any(number != constant_text(dtype, k) for k, number in enumerate(numbers)):
             rounded = f"(const nx_const[]){{{', '.join(f'{{.f = {number}}}' for number in numbers)}}}"
-        text += f"    nx_loop_by_floats(NX_AT_LEVEL({twin}), {n + 1}, ptrs, steps, n, {rounded});\n"
+        half = f"NX_LOOP_{HALVES[dtype].upper()}"
+        text += f"    nx_loop_by_floats(NX_AT_LEVEL({twin}), {half}, {n + 1}, ptrs, steps, n, {rounded});\n"
     declared = f"nx_loop_fn NX_AT_LEVEL({twin});\n" if twin else ""
     return f"{declared}void {LOOP_NAME}({LOOP_PARAMETERS}) {{\n{text}}}\n"
 
@@ -538,20 +543,20 @@ def held_operands(n):
     return [{k} for k in range(n) if n > 1] + [{0, 1, 2} - {k} for k in range(n) if n == 3]
 
 
-def point_loop(dtype, c_type, n, numbers, bodies, near):
-    """The function of one dtype: for each body, behind its condition, loops for dense and for strided operands, which
-    store it."""
+def point_loop(dtype, c_type, n, numbers, bodies, near, cheap):
+    """The function of one dtype: for each body, behind its condition, loops for dense operands, which store it.
+    Elements that lie otherwise are taken one by one, where the body is `cheap`, else brought side by side."""
     constants = point_constants(dtype, numbers)
     unused = "" if numbers else "    (void)constants;\n"
     loops = ""
     near = near and (near[0], store(dtype, c_type, near[1]))
     for condition, body, kept in bodies:
-        block = body_loops(dtype, c_type, n, store(dtype, c_type, body, kept), near)
+        block = body_loops(dtype, c_type, n, store(dtype, c_type, body, kept), near, cheap)
         loops += f"    if ({condition}) {{\n{block}        return;\n    }}\n" if condition else block
     return f"void {LOOP_NAME}({LOOP_PARAMETERS}) {{\n{constants}{unused}{loops}}}\n"
 
 
-def body_loops(dtype, c_type, n, body, near):
+def body_loops(dtype, c_type, n, body, near, cheap):
     size = f"(int64_t)sizeof({c_type})"
     arrays = "".join(f"        const {c_type} *in{k} = (const {c_type} *)ptrs[{k + 1}];\n" for k in range(n))
     loads = " ".join(f"const {COMPUTE[dtype]} x{k} = {load(dtype, f'in{k}[i]')};" for k in range(n))
@@ -561,15 +566,17 @@ def body_loops(dtype, c_type, n, body, near):
     )
     dense = " && ".join(f"steps[{k}] == {size}" for k in range(n + 1))
     singles = "".join(held_loop(dtype, c_type, n, which, body, near) for which in held_operands(n))
-    return f"""    if ({dense}) {{
-        {c_type} *out = ({c_type} *)ptrs[0];
-{arrays}{fast_loop(range(n), loads, body, near)}        return;
-    }}
-{singles}    for (int64_t i = 0; i < n; i++) {{
+    one_by_one = f"""    for (int64_t i = 0; i < n; i++) {{
         {strided}
         *({c_type} *)(ptrs[0] + i * steps[0]) = {body};
     }}
 """
+    together = f"    nx_loop_side_by_side({LOOP_NAME}, (int)sizeof({c_type}), {n + 1}, ptrs, steps, n, constants);\n"
+    return f"""    if ({dense}) {{
+        {c_type} *out = ({c_type} *)ptrs[0];
+{arrays}{fast_loop(range(n), loads, body, near)}        return;
+    }}
+{singles}{one_by_one if cheap else together}"""
 
 
 def fast_loop(moving, loads, body, near):

@@ -15,9 +15,13 @@
  * parameter order; constants are the Scalar parameters, already in the computing type. */
 typedef union nx_const { double f; int64_t i; double parts[2]; } nx_const;
 typedef void nx_loop_fn(char *const *ptrs, const int64_t *steps, int64_t n, const nx_const *constants);
-/* Runs a loop of float32 for n_operands of float16, at most 5, the first of which is its output. */
-void nx_loop_by_floats(nx_loop_fn *loop, int n_operands, char *const *ptrs, const int64_t *steps, int64_t n,
-                       const nx_const *constants);
+/* Runs a loop of float32 for n_operands of a half type, at most 5, the first of which is its output. */
+typedef enum nx_loop_half { NX_LOOP_F16, NX_LOOP_BF16 } nx_loop_half;
+void nx_loop_by_floats(nx_loop_fn *loop, nx_loop_half half, int n_operands, char *const *ptrs, const int64_t *steps,
+                       int64_t n, const nx_const *constants);
+/* Runs a loop whose operands, n_operands of `bytes` bytes an element, must lie side by side, for such as lie anyhow. */
+void nx_loop_side_by_side(nx_loop_fn *loop, int bytes, int n_operands, char *const *ptrs, const int64_t *steps, int64_t n,
+                          const nx_const *constants);
 /* A reduction. State is at most 64 bytes. fold takes n elements of the (already cast) dtype; merge adds the second
  * state to the first; done writes one result element; count is the number of elements folded. */
 typedef struct nx_reduce_loop {

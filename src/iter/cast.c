@@ -87,16 +87,18 @@ void nx_number_store(nx_dtype dtype, const nx_value *number, char *to) {
     else nx_cast(dtype, to, 0, NX_I64, (const char *)&number->i, 0, 1);
 }
 
-/* ---- element loops of float16, but for dense operands of what costs little (gen/write_loops.py): those of float32 on numbers
- * that a level's casts widen before and narrow behind ------------------------------------------------------------------- */
+/* ---- element loops for operands that lie otherwise, or are of another dtype, than the loop wants (gen/write_loops.py) ----------
+ * Half types, but for dense operands of what costs little: by the loop of float32, on numbers that a level's casts widen before
+ * and narrow behind. */
 enum { MAX_OPERANDS = 5 };
 
-void nx_loop_by_floats(nx_loop_fn *loop, int n_operands, char *const *ptrs, const int64_t *steps, int64_t n,
-                       const nx_const *constants) {
+void nx_loop_by_floats(nx_loop_fn *loop, nx_loop_half half, int n_operands, char *const *ptrs, const int64_t *steps,
+                       int64_t n, const nx_const *constants) {
     _Alignas(64) float numbers[MAX_OPERANDS][PIECE];
     assert(n_operands <= MAX_OPERANDS);
     const nx__moves *moves = nx__moves_get();
-    nx__cast_fn *widen = moves->cast[NX_F16][NX_F32], *narrow = moves->cast[NX_F32][NX_F16];
+    const nx_dtype dtype = half == NX_LOOP_F16 ? NX_F16 : NX_BF16;
+    nx__cast_fn *widen = moves->cast[dtype][NX_F32], *narrow = moves->cast[NX_F32][dtype];
     char *wide[MAX_OPERANDS];
     int64_t wide_steps[MAX_OPERANDS];
     for (int k = 0; k < n_operands; k++) {
@@ -112,5 +114,26 @@ void nx_loop_by_floats(nx_loop_fn *loop, int n_operands, char *const *ptrs, cons
         }
         loop(wide, wide_steps, here, constants);
         narrow(ptrs[0] + at * steps[0], steps[0], wide[0], wide_steps[0], here);
+    }
+}
+
+void nx_loop_side_by_side(nx_loop_fn *loop, int bytes, int n_operands, char *const *ptrs, const int64_t *steps, int64_t n,
+                          const nx_const *constants) {
+    _Alignas(64) char room[MAX_OPERANDS][PIECE * NX_MAX_ELEMENT_BYTES];
+    assert(n_operands <= MAX_OPERANDS);
+    nx__cast_fn *move = nx__moves_get()->move[bytes];
+    char *dense[MAX_OPERANDS];
+    int64_t dense_steps[MAX_OPERANDS];
+    for (int k = 0; k < n_operands; k++) dense_steps[k] = bytes;
+    for (int64_t at = 0, here; at < n; at += here) {
+        here = nx_least(n - at, PIECE);
+        for (int k = 0; k < n_operands; k++) {
+            char *operand = ptrs[k] + at * steps[k];
+            bool lies_so = steps[k] == bytes, is_there = steps[k] == 0 && at > 0; /* one number, from the piece before */
+            dense[k] = lies_so ? operand : room[k];
+            if (k > 0 && !lies_so && !is_there) move(room[k], bytes, operand, steps[k], here);
+        }
+        loop(dense, dense_steps, here, constants);
+        if (steps[0] != bytes) move(ptrs[0] + at * steps[0], steps[0], room[0], bytes, here);
     }
 }

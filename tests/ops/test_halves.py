@@ -1,4 +1,4 @@
-"""float16: every number of it to float32 and back as PyTorch has them, and element loops by way of float32."""
+"""Half types: every number of float16 to float32 and back as PyTorch has them, and element loops by way of float32."""
 
 import narthex as nt
 import numpy as np
@@ -64,6 +64,11 @@ OPERATORS = {
     "where": lambda m, x, y: m.where(x > y, x, y),
     "lerp": lambda m, x, y: m.lerp(x, y, y),
     "greater": lambda m, x, y: (x > y).to(x.dtype),
+    "exp": lambda m, x, y: x.exp(),
+    "cos": lambda m, x, y: x.cos(),
+    "gelu": lambda m, x, y: m.nn.functional.gelu(x),
+    "atan2": lambda m, x, y: m.atan2(x, y),
+    "remainder": lambda m, x, y: m.remainder(x, y),
 }
 
 
