@@ -1,10 +1,10 @@
-/* narthex.autograd.Function.apply in the usual case: forward takes the context and tensors, and gives new ones or some of these;
- * and what its backward finds and gives, in the usual case.
+/* narthex.autograd.Function.apply in the usual case: forward takes the context and tensors, or setup_context takes the context
+ * after it, and forward gives new tensors or some of these; and what its backward finds and gives, in the usual case.
  *
  * In: the class and its arguments. Out: forward's results, with a node that calls the class's backward as their history.
  * What must hold: it does what _apply in python/narthex/autograd/function.py does, and leaves to that, or to its second half
- * (_finish), whatever is anything else: keywords, setup_context, maps, tangents, hooks of saved tensors, classes of tensors
- * of the program's own, and what the context says of arguments and results.
+ * (_finish), whatever is anything else: keywords, defaults beside a setup_context, maps, tangents, hooks of saved tensors,
+ * classes of tensors of the program's own, and what the context says of arguments and results.
  * Next: function.c for the node. */
 #include "autograd/autograd.h"
 
@@ -17,12 +17,22 @@ NAMES(DECLARE)
 
 typedef struct application {
     PyObject *class, *args, *context;
+    PyObject *forward, *setup; /* setup: NULL, forward takes the context */
     nx_grad_node *node;      /* NULL: nothing is recorded */
 } application;
 
 static bool is_usual(PyObject *o) { return Py_IS_TYPE(o, nxpy_tensor_class) || Py_TYPE(o)->tp_base == nxpy_tensor_class; }
 
-static bool is_plain(PyObject *class, PyObject *args, PyObject *keywords) {
+/* Whether it takes n arguments, none of which has another name or way. */
+static bool takes(PyObject *forward, Py_ssize_t n) {
+    if (!PyFunction_Check(forward)) return false;
+    const PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(forward);
+    return code->co_argcount == n && !code->co_kwonlyargcount && !(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS));
+}
+
+/* Finds forward and setup_context. */
+static bool is_plain(application *a, PyObject *keywords) {
+    PyObject *args = a->args;
     const nx_thread *thread = nx_thread_get();
     bool special = thread->n_levels || thread->saved_hooks || thread->tracer || thread->function_modes || thread->dispatch_modes;
     if (!context_class || PyDict_GET_SIZE(keywords) || special || nx_tangents_open()) return false;
@@ -30,10 +40,11 @@ static bool is_plain(PyObject *class, PyObject *args, PyObject *keywords) {
         PyObject *arg = PyTuple_GET_ITEM(args, k);
         if (nxpy_tensor_check(arg) && (!is_usual(arg) || nxpy_overrides(arg))) return false;
     }
-    PyObject *setup = PyObject_GetAttr(class, str_setup_context);
-    if (!setup) PyErr_Clear();
-    Py_XDECREF(setup);
-    return setup == plain_setup;
+    a->forward = PyObject_GetAttr(a->class, str_forward);
+    a->setup = a->forward ? PyObject_GetAttr(a->class, str_setup_context) : NULL;
+    if (!a->setup) return PyErr_Clear(), false;
+    if (a->setup == plain_setup) Py_CLEAR(a->setup);
+    return !a->setup || takes(a->forward, PyTuple_GET_SIZE(args));
 }
 
 /* (shape, dtype, device) of a tensor, or for results (..., requires_grad, levels); None of anything else. */
@@ -92,22 +103,33 @@ static int make_node(application *a) {
     return status == NX_OK ? 0 : (nxpy_raise(status), -1);
 }
 
-static PyObject *run_forward(const application *a) {
-    PyObject *local[16], **all = local, *forward = PyObject_GetAttr(a->class, str_forward), *given = NULL;
+static PyObject *call_with_context(const application *a) {
+    PyObject *local[16], **all = local;
     Py_ssize_t n = PyTuple_GET_SIZE(a->args);
-    if (forward && n + 1 > NX_COUNT(local) && !(all = nx_alloc(sizeof *all * (size_t)(n + 1)))) nxpy_raise(NX_NO_MEMORY);
-    if (forward && all) {
-        bool recorded = nx_grad_enabled(), tangents = nx_forward_enabled();
-        all[0] = a->context;
-        memcpy(all + 1, ((PyTupleObject *)a->args)->ob_item, sizeof *all * (size_t)n);
-        nx_grad_set_enabled(false);
-        nx_forward_set_enabled(false);
-        given = PyObject_Vectorcall(forward, all, (size_t)(n + 1), NULL);
-        nx_forward_set_enabled(tangents);
-        nx_grad_set_enabled(recorded);
-    }
+    if (n + 1 > NX_COUNT(local) && !(all = nx_alloc(sizeof *all * (size_t)(n + 1)))) return nxpy_raise(NX_NO_MEMORY);
+    all[0] = a->context;
+    memcpy(all + 1, ((PyTupleObject *)a->args)->ob_item, sizeof *all * (size_t)n);
+    PyObject *given = PyObject_Vectorcall(a->forward, all, (size_t)(n + 1), NULL);
     if (all != local) nx_free(all);
-    Py_XDECREF(forward);
+    return given;
+}
+
+/* forward, then setup_context. */
+static PyObject *call_and_set_up(const application *a) {
+    PyObject *given = PyObject_Call(a->forward, a->args, NULL);
+    PyObject *done = given ? PyObject_CallFunctionObjArgs(a->setup, a->context, a->args, given, NULL) : NULL;
+    if (!done) Py_CLEAR(given);
+    Py_XDECREF(done);
+    return given;
+}
+
+static PyObject *run_forward(const application *a) {
+    bool recorded = nx_grad_enabled(), tangents = nx_forward_enabled();
+    nx_grad_set_enabled(false);
+    nx_forward_set_enabled(false);
+    PyObject *given = a->setup ? call_and_set_up(a) : call_with_context(a);
+    nx_forward_set_enabled(tangents);
+    nx_grad_set_enabled(recorded);
     return given;
 }
 
@@ -235,6 +257,19 @@ static void forget(PyObject *context) {
     PyErr_Restore(type, value, trace);
 }
 
+static PyObject *apply(application *a) {
+    PyObject *result = NULL;
+    int differentiated = make_context(a);
+    bool ready = differentiated >= 0 && (!differentiated || !nx_grad_enabled() || make_node(a) == 0);
+    PyObject *given = ready ? run_forward(a) : NULL;
+    if (given) result = finish(a, given);
+    Py_XDECREF(given);
+    if (a->context) forget(a->context);
+    if (a->node) nx_grad_node_unref(a->node);
+    Py_XDECREF(a->context);
+    return result;
+}
+
 static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssize_t n) {
     application a = {0};
     if (n != 3 || !PyType_Check(given[0]) || !PyTuple_Check(given[1]) || !PyDict_Check(given[2])) {
@@ -242,16 +277,9 @@ static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssi
     }
     a.class = given[0];
     a.args = given[1];
-    if (!is_plain(a.class, a.args, given[2])) return PyObject_CallFunctionObjArgs(apply_slow, a.class, a.args, given[2], NULL);
-    PyObject *result = NULL;
-    int differentiated = make_context(&a);
-    bool ready = differentiated >= 0 && (!differentiated || !nx_grad_enabled() || make_node(&a) == 0);
-    PyObject *forward = ready ? run_forward(&a) : NULL;
-    if (forward) result = finish(&a, forward);
-    Py_XDECREF(forward);
-    if (a.context) forget(a.context);
-    if (a.node) nx_grad_node_unref(a.node);
-    Py_XDECREF(a.context);
+    PyObject *result = is_plain(&a, given[2]) ? apply(&a) : PyObject_CallFunctionObjArgs(apply_slow, a.class, a.args, given[2], NULL);
+    Py_XDECREF(a.forward);
+    Py_XDECREF(a.setup);
     return result;
 }
 

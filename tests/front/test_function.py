@@ -229,9 +229,23 @@ def wrong(m: Any, what: str) -> None:
 
 @pytest.mark.parametrize(
     "what",
-    ["count", "none", "type", "size", "raise", "save", "dirty", "forward", "backward", "twice", "leaf",
-     "written argument", "written result", "once"],
-)  # fmt: skip
+    [
+        "count",
+        "none",
+        "type",
+        "size",
+        "raise",
+        "save",
+        "dirty",
+        "forward",
+        "backward",
+        "twice",
+        "leaf",
+        "written argument",
+        "written result",
+        "once",
+    ],
+)
 def test_errors(what: str) -> None:
     texts = []
     for m in (nt, torch):
@@ -428,3 +442,75 @@ def test_arguments_among_the_results(m: Any) -> None:
         assert not Back.apply(x, n, y)[0].requires_grad
     a, b = Twice.apply(x)
     assert a is not x and b is not x and a.requires_grad and b.requires_grad
+
+
+@pytest.mark.parametrize("m", [nt, torch], ids=["narthex", "torch"])
+def test_a_context_that_is_set_up_after_forward(m: Any) -> None:
+    """Forward with as many arguments as are given, with a default, with any number; what setup_context is told and
+    may say, and errors, which leave the modes as they were."""
+    seen: list[Any] = []
+
+    class Scale(m.autograd.Function):
+        @staticmethod
+        def forward(x, factor=2):
+            seen.append(("forward", x.requires_grad, m.is_grad_enabled()))
+            return x * factor, x.exp()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            seen.append((len(inputs), type(output), ctx.needs_input_grad, m.is_grad_enabled()))
+            ctx.factor = inputs[1]
+            ctx.save_for_backward(output[1])
+            if ctx.factor == 5:
+                ctx.mark_non_differentiable(output[1])
+            if ctx.factor == 7:
+                raise KeyError("seven")
+
+        @staticmethod
+        def backward(ctx, g, h):
+            (y,) = ctx.saved_tensors
+            return g * ctx.factor + h * y, None
+
+    class Sum(m.autograd.Function):
+        @staticmethod
+        def forward(*args):
+            return args[0] + args[1]
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.n = len(inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            return (g,) * ctx.n
+
+    x = m.tensor([0.0, 1.0], requires_grad=True)
+    for args in ((x, 3), (x,), (x.detach(), 3), (x, 5)):
+        first, second = Scale.apply(*args)
+        seen.append((first.tolist(), first.requires_grad, second.requires_grad))
+        if first.requires_grad:
+            seen.append([round(number, 4) for number in m.autograd.grad((first + second).sum(), x)[0].tolist()])
+    with pytest.raises(KeyError, match="seven"):
+        Scale.apply(x, 7)
+    assert m.is_grad_enabled()
+    assert m.autograd.grad(Sum.apply(x, x).sum(), x)[0].tolist() == [2.0, 2.0]
+    needs = {True: (True, False), False: (False, False)}
+    assert seen[:4] == [
+        ("forward", True, False),
+        (2, tuple, needs[True], False),
+        ([0.0, 3.0], True, True),
+        [4.0, 5.7183],
+    ]
+    assert seen[4:8] == [
+        ("forward", True, False),
+        (2, tuple, needs[True], False),
+        ([0.0, 2.0], True, True),
+        [3.0, 4.7183],
+    ]
+    assert seen[8:11] == [("forward", False, False), (2, tuple, needs[False], False), ([0.0, 3.0], False, False)]
+    assert seen[11:15] == [
+        ("forward", True, False),
+        (2, tuple, needs[True], False),
+        ([0.0, 5.0], True, False),
+        [5.0, 5.0],
+    ]
