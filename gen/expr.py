@@ -29,6 +29,7 @@ class Body(SizeCalls):
         self.may_be_complex = True  # else conj() and real() are their argument
         self.zero_like = "g[0]"  # what `zero` has the size of
         self.read = set()  # sources whose elements were read
+        self.called = []  # the operators of a composition, as siblings
 
     # ---- emitting
     def emit(self, line):
@@ -636,6 +637,7 @@ class Body(SizeCalls):
                 reasons.append(f"{form.name}: {reason}")
                 continue
             texts = [self.argument_text(param, value) for param, value in bound]
+            self.called.append(form.sibling)
             if form.variant == "inplace":
                 self.try_(f"nx_{form.c_name}({', '.join(texts)})")
                 return args[0]

@@ -359,6 +359,7 @@ class World:
         self.operators = []  # an entry for each operator that one stands for
         self.made, self.aliases = [], {}  # entries that words of `forms` gave; other names by base name
         self.callable = {}  # the forms that a formula may mean, by base name: no out forms
+        self.parts = {}  # of a composition, by the sibling's C name: the siblings that it calls
         for file in files:
             self.add(file)
         if not self.problems:
@@ -417,6 +418,11 @@ class World:
 
     def overloads(self, base):
         return self.callable.get(base, [])
+
+    def casts(self, sibling, seen=()):
+        """Whether autocast casts what one of the parts of a composition is given. Known when these are written."""
+        parts = self.parts.get(sibling.c_name, ()) if sibling.c_name not in seen else ()
+        return any(part.entry.one("autocast") or self.casts(part, (*seen, sibling.c_name)) for part in parts)
 
     def show_problems(self):
         lines = {file.path: file.lines for file in self.files}

@@ -157,7 +157,7 @@ def write_all(world, levels):
             write_into(sibling, tables)
     tables.add("\nstatic const nx_op_def definitions[] = {")
     for form in forms:
-        tables.add(write_def(form, facts[form.sibling.name]))
+        tables.add(write_def(form, facts[form.sibling.name], world.casts(form.sibling)))
     tables.add("};\n")
     write_register(forms, tables)
     header, calls = write_wrappers(forms)

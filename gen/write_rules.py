@@ -619,6 +619,7 @@ def write_compose(world, sibling, source):
     body.wrap_dims(sibling)
     body.checks([row for row in entry.rows if row.word in ("let", "check")])
     value = body.expr(entry.one("as").value)
+    world.parts[sibling.c_name] = body.called
     expected = "tuple" if entry.result_is_tuple and len(entry.results) > 1 else "tensor"
     if gives_list(entry) or not entry.results:
         expected = "tensors"

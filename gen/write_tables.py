@@ -193,7 +193,8 @@ def bare_results(entry):
     return sum(1 << k for k, name in enumerate(named) if name in names and not entry.param(name))
 
 
-def write_def(form, facts):
+def write_def(form, facts, casts):
+    """casts: whether autocast casts what its parts are given."""
     entry, sibling = form.sibling.entry, form.sibling
     name = sibling.c_name
     facts = {"compose": "nx_compose_out"} if copies_out(form) else facts
@@ -231,6 +232,7 @@ def write_def(form, facts):
         fields.append(f".into = into_{name}")
     if dissolved:
         fields.append(".dissolves = true")
+        fields += [".casts = true"] * casts
     if facts.get("derivative") and form.variant != "out":
         fields.append(f".derivative = &derivative_{name}")
     elif not dissolved:

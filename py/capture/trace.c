@@ -55,7 +55,7 @@ static nx_status begin(nxpy_trace *trace) {
     Py_CLEAR(trace->owner->calls);
     NX_TRY(nx_graph_new(&trace->graph));
     trace->tracer = (nx_tracer){.graph = trace->graph, .key = NX_KEY_AT_CAPTURE, .unknown = nxpy__stop_unknown,
-                                 .refuse = nxpy__stop_refused, .context = trace};
+                                 .refuse = nxpy__stop_refused, .fix = nxpy__fix_sizes, .context = trace};
     int shown = nxpy__shows_graph(trace->owner);
     trace->spells = nxpy__log || shown; /* any other callable may show it */
     trace->tells_modules = shown == 1;
@@ -74,7 +74,7 @@ static nx_status begin(nxpy_trace *trace) {
     thread->keys_included |= NX_KEY(FAKE);
     if (trace->owner->fullgraph) {
         thread->tell = nxpy__tell;
-        trace->tracer.fix = nxpy__fix_sizes;
+        trace->tracer.asks_elements = true;
     }
     return NX_OK;
 }

@@ -135,7 +135,8 @@ static nx_status begin(nxpy_trace *trace, PyObject *context, bool is_branch) {
     if (!is_branch) off.enabled = 0;
     nxpy__autocast_put(&off);
     region->tracer = (nx_tracer){.graph = region->graph, .key = NX_KEY_AT_CAPTURE, .unknown = read_outer,
-                                 .refuse = nxpy__stop_refused, .context = trace, .is_inner = true, .varies = trace->tracer.varies};
+                                 .refuse = nxpy__stop_refused, .fix = nxpy__fix_sizes, .context = trace, .is_inner = true,
+                                 .varies = trace->tracer.varies};
     trace->region = region;
     return nx_tracer_push(&region->tracer);
 }

@@ -168,20 +168,8 @@ static nx_status call_cast(nx_run *run, int type, const nx_value *in, nx_value *
     return status;
 }
 
-/* A capture records the parts of an operator that is made of others: among them may be some that are cast. */
-static nx_status call_parts(nx_run *run, const nx_value *in, nx_value *out) {
-    nx_thread *thread = nx_thread_get();
-    const char *target = thread->target;
-    thread->target = NULL;
-    nx_status status = run->op->def->compose(run, in, out);
-    thread->target = target;
-    return status;
-}
-
 static nx_status autocast(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op_def *def = run->op->def;
-    if (def->dissolves && def->autocast == NX_AUTOCAST_NONE && run->keys >> NX_KEY_AT_CAPTURE & 1)
-        return call_parts(run, in, out);
     if (def->autocast != NX_AUTOCAST_NONE && def->variant == NX_FUNCTIONAL) {
         int type = nx_call_device(run->op, in).type;
         if (nx_autocast_enabled(type)) return call_cast(run, type, in, out);

@@ -129,6 +129,7 @@ typedef struct nx_op_def {
     nx_kernel_fn *ref;      /* the meaning; NULL: kernel is it */
     nx_op_fn *compose;      /* `as`: calls other operators */
     bool dissolves;         /* composed, never seen below Autograd */
+    bool casts;             /* so, and autocast casts what one of its parts is given */
     const nx_point *point;
     const nx_reduce *reduce;
     const nx_derivative *derivative; /* NULL: none (not differentiable, or dissolves) */

@@ -256,9 +256,9 @@ typedef struct nx_tracer {
     nx_status (*unknown)(struct nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* NULL: error */
     /* Fails for a call that no pass makes functional: one that writes several tensors, or gives one another size. NULL: all are taken. */
     nx_status (*refuse)(struct nx_tracer *tracer, const nx_op *op, const char *why);
-    /* CAPTURE: a composed call that fails with NX_DATA is recorded by its parts, the sizes of each tensor that it is given being
-     * numbers from there on; NULL: it fails. */
+    /* CAPTURE: the sizes of a tensor are numbers from there on, for a composed call that is recorded by its parts. */
     nx_status (*fix)(struct nx_tracer *tracer, nx_tensor *tensor);
+    bool asks_elements;           /* so are those that fail with NX_DATA */
     void *context;
     uint64_t included_before;
     bool varies;                  /* CAPTURE: sizes are read as values, not as numbers */

@@ -278,7 +278,7 @@ static nx_status after_write(nx_tracer *tracer, const nx_op *op, const writing *
 
 /* Whether a call that asked for elements is recorded by its parts instead, which ask for them one by one. */
 static bool is_taken_apart(const nx_tracer *tracer, const nx_op *op, const nx_value *in) {
-    bool apart = tracer->fix && op->def->compose;
+    bool apart = tracer->asks_elements && op->def->compose;
     for (int i = 0; apart && i < op->def->n_in; i++)
         apart = !((in[i].tag == NX_TAG_INT || in[i].tag == NX_TAG_FLOAT) && in[i].n > 0);
     return apart;
@@ -293,10 +293,28 @@ static nx_status call_parts(nx_run *run, const nx_value *in, nx_value *out) {
     return status;
 }
 
-static nx_status record_parts(nx_tracer *tracer, nx_run *run, const nx_value *in, nx_value *out) {
-    for (int i = 0; i < run->op->def->n_in; i++)
+/* The parts count with numbers. */
+static nx_status fix_all(nx_tracer *tracer, const nx_op *op, const nx_value *in, int n) {
+    for (int i = 0; i < n; i++) {
+        bool number = in[i].tag == NX_TAG_INT || in[i].tag == NX_TAG_FLOAT;
+        if (number && in[i].n > 0)
+            return nx_fail(NX_NOT_IMPLEMENTED, "%s: by its parts, with a number that may be another one", op->def->name);
         if (in[i].tag == NX_TAG_TENSOR) NX_TRY(tracer->fix(tracer, in[i].tensor));
+        if (in[i].tag == NX_TAG_LIST) NX_TRY(fix_all(tracer, op, in[i].list, in[i].n));
+    }
+    return NX_OK;
+}
+
+static nx_status record_parts(nx_tracer *tracer, nx_run *run, const nx_value *in, nx_value *out) {
+    if (tracer->varies && tracer->fix) NX_TRY(fix_all(tracer, run->op, in, run->op->def->n_in));
     return call_parts(run, in, out);
+}
+
+/* Whether its parts are recorded in its place: where all are, or where autocast casts among them. */
+static bool is_recorded_by_parts(const nx_tracer *tracer, const nx_op *op) {
+    const nx_thread *thread = nx_thread_get();
+    bool casts = op->def->casts && (thread->keys_included & ~thread->keys_excluded & NX_KEY(AUTOCAST));
+    return (tracer->flat && op->def->dissolves && !nx_op_is_function(op)) || (casts && tracer->key == NX_KEY_AT_CAPTURE);
 }
 
 nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
@@ -305,7 +323,7 @@ nx_status nx_tracer_record(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op *op = run->op;
     if (tracer == NULL)
         return nx_fail(NX_RUNTIME, "%s: a call is to be recorded and no recorder is on", op->def->name);
-    if (tracer->flat && op->def->dissolves && !nx_op_is_function(op)) return call_parts(run, in, out);
+    if (is_recorded_by_parts(tracer, op)) return record_parts(tracer, run, in, out);
     nx_value few[32];
     int room = nx_args_room(in, op->def->n_in);
     nx_value *args = room <= NX_COUNT(few) ? few : nx_alloc(sizeof *args * (size_t)room);

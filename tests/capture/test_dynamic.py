@@ -10,6 +10,8 @@ from typing import Any
 import narthex as torch
 import pytest
 
+F = torch.nn.functional
+
 
 def same(x: Any, y: Any) -> bool:
     if isinstance(x, torch.Tensor):
@@ -511,3 +513,33 @@ def test_a_result_that_would_be_resized_is_traced_anew():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert torch.equal(compiled(x), x * 2)
+
+
+SIZED = {  # under autocast; the last ones are made of operators that it casts
+    "std": lambda x: (x @ x.mT).std(),
+    "var": lambda x: x.var(0),
+    "cov": lambda x: torch.cov(x.flatten(1)),
+    "repeat": lambda x: torch.arange(3).repeat(x.size(0), 2),
+    "tile": lambda x: (x + 1).tile(x.size(0), 1, 1),
+    "interpolate": lambda x: F.interpolate(x[None], size=(x.size(0) + 1, 4), mode="bilinear"),
+    "unflatten": lambda x: x.flatten().unflatten(0, (x.size(0), 3, 4)),
+    "group norm": lambda x: F.group_norm(x, 3),
+    "linear": lambda x: F.linear(x, torch.ones(5, 4)).repeat(x.size(0), 1, 1),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "hstack": lambda x: torch.hstack([x @ x.mT @ x, x]),
+    "addbmm": lambda x: torch.addbmm(torch.ones(3, 3), x, x.mT, alpha=2),
+    "cross entropy": lambda x: F.cross_entropy(x.flatten(1), torch.zeros(x.size(0), dtype=torch.long)),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+@pytest.mark.parametrize("options", [{"dynamic": True}, {"dynamic": True, "fullgraph": True}, {}])
+def test_sizes_that_vary_under_autocast(name, options):
+    function = SIZED[name]
+    compiled = torch.compile(function, **options)
+    for n in (2, 3, 5, 4):
+        x = torch.randn(n, 3, 4)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            expected, got = function(x), compiled(x)
+        assert got.dtype == expected.dtype
+        torch.testing.assert_close(got, expected)
