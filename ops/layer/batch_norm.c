@@ -32,20 +32,6 @@ static block block_of(const norm *w, int64_t unit) {
     return (block){first, (int)nx_least(TOGETHER, w->channels - first), w->images * w->inner, w->channels, 1, 0, first};
 }
 
-/* Of `a`, which has a number for each channel in any shape. */
-static void read_channels(const nx_array *a, const block *b, double value, double *to) {
-    for (int k = 0; k < b->channels; k++) {
-        to[k] = value;
-        if (a) nx_cast(NX_F64, (char *)&to[k], 0, a->dtype, nx__nth_at(a, b->first + k), 0, 1);
-    }
-}
-
-static void write_channels(const nx_array *a, const block *b, const double *from) {
-    const int64_t step = a ? a->strides[0] * (int64_t)nx_dtype_bytes(a->dtype) : 0;
-    for (int k = 0; a && k < b->channels; k++)
-        nx_cast(a->dtype, (char *)a->data + (b->first + k) * step, 0, NX_F64, (const char *)&from[k], 0, 1);
-}
-
 static nx_status forward(void *arg, int64_t begin, int64_t end) {
     const norm *w = arg;
     const nx_channel_fns *fns = &nx_rows_get(w->dtype)->channels;
@@ -57,19 +43,19 @@ static nx_status forward(void *arg, int64_t begin, int64_t end) {
         for (int64_t r = 0; r < b.runs; r++) fns->sums(mean, w->x + (b.at + r * b.run_step) * bytes, b.n, b.step, b.channels);
         for (int k = 0; k < b.channels; k++) mean[k] /= n;
         for (int64_t r = 0; r < b.runs; r++) fns->squares(invstd, w->x + (b.at + r * b.run_step) * bytes, mean, b.n, b.step, b.channels);
-        read_channels(w->weight, &b, 1, factor);
+        nx__read_doubles(w->weight, b.first, b.channels, 1, factor);
         for (int k = 0; k < b.channels; k++) {
             invstd[k] = 1 / sqrt(invstd[k] / n + w->eps);
             factor[k] *= invstd[k];
         }
         double summand[TOGETHER];
-        read_channels(w->bias, &b, 0, summand);
+        nx__read_doubles(w->bias, b.first, b.channels, 0, summand);
         for (int64_t r = 0; r < b.runs; r++) {
             const int64_t at = (b.at + r * b.run_step) * bytes;
             fns->blend(w->out + at, NULL, w->x + at, mean, NULL, factor, summand, b.n, b.step, b.channels);
         }
-        write_channels(w->to_mean, &b, mean);
-        write_channels(w->to_invstd, &b, invstd);
+        nx__write_doubles(w->to_mean, b.first, b.channels, mean);
+        nx__write_doubles(w->to_invstd, b.first, b.channels, invstd);
     }
     return NX_OK;
 }
@@ -83,15 +69,15 @@ static nx_status backward(void *arg, int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; unit++) {
         const block b = block_of(w, unit);
         double mean[TOGETHER], root[TOGETHER], sum[TOGETHER] = {0}, product[TOGETHER] = {0};
-        read_channels(w->mean, &b, 0, mean);
-        read_channels(w->invstd, &b, 0, root);
+        nx__read_doubles(w->mean, b.first, b.channels, 0, mean);
+        nx__read_doubles(w->invstd, b.first, b.channels, 0, root);
         for (int64_t r = 0; r < b.runs; r++) {
             const int64_t at = (b.at + r * b.run_step) * bytes;
             fns->sums(sum, w->g + at, b.n, b.step, b.channels);
             fns->products(product, w->g + at, w->x + at, mean, b.n, b.step, b.channels);
         }
         double of_g[TOGETHER], of_x[TOGETHER], summand[TOGETHER];
-        read_channels(w->weight, &b, 1, of_g);
+        nx__read_doubles(w->weight, b.first, b.channels, 1, of_g);
         for (int k = 0; k < b.channels; k++) {
             of_g[k] *= root[k];
             of_x[k] = -of_g[k] * root[k] * root[k] * product[k] / n;
@@ -102,8 +88,8 @@ static nx_status backward(void *arg, int64_t begin, int64_t end) {
             const int64_t at = (b.at + r * b.run_step) * bytes;
             fns->blend(w->out + at, w->g + at, w->x + at, mean, of_g, of_x, summand, b.n, b.step, b.channels);
         }
-        write_channels(w->to_weight, &b, product);
-        write_channels(w->to_bias, &b, sum);
+        nx__write_doubles(w->to_weight, b.first, b.channels, product);
+        nx__write_doubles(w->to_bias, b.first, b.channels, sum);
     }
     return NX_OK;
 }

@@ -21,6 +21,17 @@ static inline char *nx__nth_at(const nx_array *a, int64_t nth) {
     return (char *)a->data + offset * (int64_t)nx_dtype_bytes(a->dtype);
 }
 
+/* n elements of `a`, from number `first` on, as doubles and back; of NULL each is `none`, and nothing is written. */
+static inline void nx__read_doubles(const nx_array *a, int64_t first, int n, double none, double *to) {
+    for (int k = 0; k < n; k++) {
+        to[k] = none;
+        if (a) nx_cast(NX_F64, (char *)&to[k], 0, a->dtype, nx__nth_at(a, first + k), 0, 1);
+    }
+}
+static inline void nx__write_doubles(const nx_array *a, int64_t first, int n, const double *from) {
+    for (int k = 0; a && k < n; k++) nx_cast(a->dtype, nx__nth_at(a, first + k), 0, NX_F64, (const char *)&from[k], 0, 1);
+}
+
 /* `from` row by row in `dtype`, in a room at *out (of any pointer type): nx_room_free(). NULL there after a failure. */
 NX_MUST_USE nx_status nx__packed_new(const nx_array *from, nx_dtype dtype, void *out);
 

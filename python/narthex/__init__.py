@@ -197,7 +197,7 @@ for _name in ("embedding_bag", "embedding_renorm_"):
 for _name in (
     "affine_grid_generator", "batch_norm_update_stats", "bilinear", "celu_", "chain_matmul", "conv_tbc", "ctc_loss",
     "fill", "frobenius_norm", "get_device", "instance_norm", "is_inference", "lu", "native_batch_norm",
-    "native_group_norm", "_batch_norm_with_update", "_native_batch_norm_legit",
+    "_batch_norm_with_update", "_native_batch_norm_legit",
     "norm_except_dim", "nuclear_norm", "range", "resize_as_", "rrelu", "rrelu_", "threshold_", "unsafe_chunk",
     "unsafe_split", "unsafe_split_with_sizes", "vander",
 ):  # fmt: skip

@@ -110,15 +110,6 @@ def affine_grid_generator(theta, size, align_corners):
     return functional.affine_grid(theta, list(size), align_corners)
 
 
-def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
-    """(result, mean, 1 over the standard deviation) of each group."""
-    if group <= 0:
-        raise RuntimeError(f"native_group_norm: Expected num groups to be greater than 0, got {group}")
-    rows = input.reshape(N, group, C // group * HxW)
-    mean, var = rows.mean(-1), rows.var(-1, unbiased=False)
-    return _C.group_norm(input, group, weight, bias, eps), mean, (var + eps).rsqrt()
-
-
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
     """(result, mean, 1 over the standard deviation) of each channel; empty statistics unless `training`."""
     from .nn import functional

@@ -107,14 +107,6 @@ def _instance_norm(input, weight, bias, running_mean, running_var, use_input_sta
     return functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
-def _group_norm(input, weight, bias, N, C, HxW, group, eps):
-    from . import group_norm
-
-    rows = input.reshape(N, group, -1)
-    spread = (rows.var(-1, correction=0) + eps).rsqrt()
-    return group_norm(input, group, weight, bias, eps), rows.mean(-1), spread
-
-
 def _pad(self, pad, mode="constant", value=None):
     from .nn import functional
 
@@ -240,7 +232,6 @@ _TABLE = {
     "_native_batch_norm_legit_functional": {"default": _batch_norm_functional},
     "_native_batch_norm_legit_no_training": {"default": _batch_norm_no_training},
     "instance_norm": {"default": _instance_norm},
-    "native_group_norm": {"default": _group_norm},
     "pad": {"default": _pad},
     **{name: {"vec": _by_factors(name)} for name in _RESAMPLERS},
     **{name: {"input": _recurrent(name)} for name in ("gru", "lstm", "rnn_relu", "rnn_tanh")},

@@ -124,3 +124,38 @@ nx_status nx__rule_convolution(nx__call *call, nx_value *out, bool *fits) {
     out[0] = nx__result(x);
     return NX_OK;
 }
+
+/* native_group_norm(input, weight, bias, N, C, HxW, group, eps): slices join the images, or, where each has weights of its own, the
+ * channels. */
+nx_status nx__rule_group_norm(nx__call *call, nx_value *out, bool *fits) {
+    const bool apart = nx__is_slice(&call->in[1]) || nx__is_slice(&call->in[2]);
+    const int64_t count = nx__level_count(call);
+    nx_value own[8];
+    for (int i = 0; i < 8; i++) own[i] = call->in[i];
+    if (own[3].tag != NX_TAG_INT || own[4].tag != NX_TAG_INT || own[0].tensor->a.ndim < 2) return *fits = false, NX_OK;
+    if (own[0].tensor->a.sizes[0] != own[3].i || own[0].tensor->a.sizes[1] != own[4].i) return *fits = false, NX_OK;
+    for (int i = 0; i < (apart ? 3 : 1); i++) {
+        nx_tensor *x;
+        if (own[i].tag != NX_TAG_TENSOR) continue;
+        NX_TRY(nx__whole(call, own[i].tensor, 0, false, &x));
+        if (i == 0 && apart) NX_TRY(levels_to_channels(call, x, &x));
+        else NX_TRY(join(call, x, true, &x));
+        own[i] = nx_value_tensor(x);
+    }
+    if (!apart) own[3].i *= count;
+    for (int i = 4; apart && i <= 6; i += 2) own[i].i *= count;
+    NX_TRY(nx_op_call(call->op, own, out));
+    nx_status status = NX_OK;
+    for (int k = 0; k < 3 && status == NX_OK; k++) {
+        nx_tensor *result = out[k].tensor;
+        out[k] = NX_VALUE_NONE;
+        if ((status = nx__keep(call, result)) != NX_OK) break;
+        if (apart) {
+            status = channels_to_levels(call, result, &out[k]);
+        } else if ((status = part(call, result, true, &result)) == NX_OK) {
+            out[k] = nx__result(result);
+        }
+    }
+    for (int k = 0; k < 3 && status != NX_OK; k++) nx_value_drop(&out[k]);
+    return status;
+}

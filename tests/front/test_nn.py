@@ -452,6 +452,22 @@ def test_batch_norm_by_running_statistics_is_one_node(dtype, affine):
         assert torch.allclose(torch.tensor(a), torch.tensor(b), rtol=1e-2 if dtype == "bfloat16" else 1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("last", [False, True], ids=["rows", "channels_last"])
+def test_group_norm_as_one_node(last):
+    def outcome(m):
+        x = (m.arange(2.0 * 6 * 4 * 5).reshape(2, 6, 4, 5) % 7 - m.arange(5.0)).requires_grad_()
+        w, b = m.linspace(1, 2, 6).requires_grad_(), m.linspace(-1, 1, 6).requires_grad_()
+        y = m.nn.functional.group_norm(x.to(memory_format=m.channels_last) if last else x, 3, w, b)
+        gradients = m.autograd.grad((y**3).sum(), (x, w, b), create_graph=True)
+        second = m.autograd.grad(sum((g**2).sum() for g in gradients), (x, w))
+        return type(y.grad_fn).__name__, y.stride(), [t.tolist() for t in (y, *gradients, *second)]
+
+    ours, theirs = outcome(nt), outcome(torch)
+    assert ours[:2] == theirs[:2] and ours[0] == "NativeGroupNormBackward0"
+    for a, b in zip(ours[2], theirs[2], strict=True):
+        assert torch.allclose(torch.tensor(a), torch.tensor(b), rtol=1e-4, atol=1e-3)
+
+
 def test_clipping_is_captured():
     for m in (nt, torch):
         tensors = [m.full((2, 2), 4.0), m.full((3,), -2.0)]

@@ -330,7 +330,7 @@ def second(our_grads: Any, their_grads: Any, our_leaves: Any, their_leaves: Any,
 # Operators of which PyTorch cannot differentiate every derivative: the first gradients or, where the operator is itself
 # a derivative, the second gradients of its operator compare them.
 NOT_TWICE = set(
-    "_native_batch_norm_legit.no_stats native_batch_norm_backward "
+    "_native_batch_norm_legit.no_stats native_batch_norm_backward native_group_norm_backward "
     "silu_backward hardsigmoid hardsigmoid_backward mish_backward igamma igammac special_zeta multi_margin_loss "
     "multilabel_margin_loss native_layer_norm _scaled_dot_product_flash_attention_for_cpu bincount bernoulli.p "
     "scaled_dot_product_attention randint_like.low_generator_dtype remainder.Scalar_Tensor "
