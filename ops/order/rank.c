@@ -274,17 +274,18 @@ nx_status nx__search_rows(nx_run *run, const nx_array *sequence, const nx_array 
 
 /* ---- how often each number is there --------------------------------------------------------------------------------- */
 enum { COUNTED = 512, COUNTING = 32 }; /* numbers that are checked together; what counting one costs */
-typedef struct counting { const nx_run *run; const int64_t *x; int64_t n; _Atomic int64_t *counts; } counting;
+typedef struct counting { const nx_run *run; const int64_t *x; int64_t numel, n; int64_t *counts; } counting;
 
-/* Each part counts for itself; whole numbers may be added up in any order. */
+/* Each part counts for itself, the only one where the counts shall be; whole numbers may be added up in any order. */
 static nx_status count_part(void *arg, int64_t begin, int64_t end) {
     const counting *c = arg;
     const uint64_t most = (uint64_t)(c->n - 1);
+    const bool only = end - begin == c->numel;
     size_t bytes;
     NX_TRY(nx_bytes_of(c->n, sizeof(int64_t), &bytes));
-    int64_t *own = nx_room_new(bytes + 1);
+    int64_t *own = only ? c->counts : nx_room_new(bytes + 1);
     if (own == NULL) return nx_fail_memory(bytes);
-    memset(own, 0, bytes);
+    if (!only) memset(own, 0, bytes);
     uint64_t bad = c->n == 0 ? 1 : 0;
     for (int64_t i = begin, count; i < end && !bad; i += count) {
         count = nx_least(end - i, COUNTED);
@@ -292,15 +293,15 @@ static nx_status count_part(void *arg, int64_t begin, int64_t end) {
         bad >>= 63; /* one is negative or above the last */
         for (int64_t q = i; !bad && q < i + count; q++) own[c->x[q]]++;
     }
-    for (int64_t k = 0; k < c->n && !bad; k++)
-        if (own[k]) atomic_fetch_add_explicit(&c->counts[k], own[k], memory_order_relaxed);
-    nx_room_free(own);
+    for (int64_t k = 0; k < c->n && !bad && !only; k++)
+        if (own[k]) atomic_fetch_add_explicit((_Atomic int64_t *)&c->counts[k], own[k], memory_order_relaxed);
+    if (!only) nx_room_free(own);
     if (!bad) return NX_OK;
     return nx_fail(NX_RUNTIME, "%s: bincount only supports 1-d non-negative integral inputs.", nx_op_name(c->run->op));
 }
 
 nx_status nx__count_numbers(nx_run *run, const nx_array *self, nx_array *out) {
-    counting c = {run, NULL, out->numel, out->data};
+    counting c = {run, NULL, self->numel, out->numel, out->data};
     int64_t *packed = NULL, grain = nx_grain(COUNTING);
     memset(out->data, 0, (size_t)out->numel * sizeof(int64_t));
     if (!self->contiguous) NX_TRY(nx__packed_new(self, NX_I64, &packed));

@@ -1,5 +1,5 @@
 /* Whole arrays into others, dtypes and layouts as they are. Where no cast is needed the last two dimensions go as one
- * plane: rows that lie side by side in both, or a plane that is turned over. */
+ * plane: rows that lie side by side in both, or back to front in one, or a plane that is turned over. */
 #include "iter/private.h"
 
 typedef struct dtypes { nx_dtype to, from; } dtypes;
@@ -22,7 +22,7 @@ static void copy_planes(void *arg, char *const *ptrs, const int64_t *steps, int6
 static nx_status copy_rows(void *arg, int64_t begin, int64_t end) {
     const struct { const plane *p; char *to; const char *from; } *one = arg;
     const plane *p = one->p;
-    bool turned = p->move != nx__moves_get()->rows;
+    bool turned = p->move == nx__moves_get()->turn[p->bytes];
     p->move(one->to + begin * p->to_step, p->to_step, one->from + begin * (turned ? p->bytes : p->from_step), p->from_step,
             end - begin, p->columns);
     return NX_OK;
@@ -57,6 +57,8 @@ static bool copy_by_planes(nx_walk *walk, int64_t bytes) {
     if (walk->step[1][last] == bytes) {
         p = take_plane(walk, d, moves->rows);
         p.columns *= bytes;
+    } else if (walk->step[1][last] == -bytes) {
+        p = take_plane(walk, d, moves->back[bytes]);
     } else {
         int64_t step = walk->step[1][last];
         while (d >= 0 && walk->step[1][d] != bytes) d--;

@@ -250,6 +250,22 @@ static void move_rows(char *to, int64_t to_step, const char *from, int64_t from_
     }
 }
 
+/* Rows from their ends: `from` is where the last element of a row of `columns` lies. */
+#define DEFINE_BACK(bits)                                                                                   \
+    static void back_##bits(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows,   \
+                            int64_t columns) {                                                              \
+        for (int64_t r = 0; r < rows; r++, to += to_step, from += from_step) {                              \
+            uint##bits##_t *restrict t = (uint##bits##_t *)to;                                              \
+            const uint##bits##_t *restrict f = (const uint##bits##_t *)from;                                \
+            for (int64_t c = 0; c < columns; c++) t[c] = f[-c];                                             \
+        }                                                                                                   \
+    }
+DEFINE_BACK(8)
+DEFINE_BACK(16)
+DEFINE_BACK(32)
+DEFINE_BACK(64)
+DEFINE_BACK(128)
+
 #define DEFINE_TURN(bits)                                                                                   \
     static void turn_##bits(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows,   \
                             int64_t columns) {                                                              \
@@ -312,5 +328,6 @@ const nx__moves NX_AT_LEVEL(nx__moves) = {
     .move = {[1] = move_8, [2] = move_16, [4] = move_32, [8] = move_64, [16] = move_128},
     .bytes = move_bytes,
     .rows = move_rows,
+    .back = {[1] = back_8, [2] = back_16, [4] = back_32, [8] = back_64, [16] = back_128},
     .turn = {[1] = turn_8, [2] = turn_16, [4] = turn_blocks, [8] = turn_64, [16] = turn_128},
 };

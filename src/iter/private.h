@@ -13,6 +13,7 @@ typedef struct nx__moves {
     nx__cast_fn *move[NX_MAX_ELEMENT_BYTES + 1]; /* of one dtype, by its size */
     void (*bytes)(char *to, const char *from, int64_t n); /* side by side; they may overlap */
     nx__plane_fn *rows;                          /* rows of `columns` bytes */
+    nx__plane_fn *back[NX_MAX_ELEMENT_BYTES + 1];/* rows of `columns` elements, each from its end, by the elements' size */
     nx__plane_fn *turn[NX_MAX_ELEMENT_BYTES + 1];/* element (row, column) from element (column, row), by size */
 } nx__moves;
 NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__moves nx__moves)
