@@ -119,8 +119,9 @@ def _steps(y, x, dim: int):
 
 
 def _trapezoids(y, x, dx, dim: int):
-    size = y.shape[dim] - 1
-    sums = y.narrow(dim, 1, size) + y.narrow(dim, 0, size)
+    first = min(y.shape[dim], 1)
+    size = y.shape[dim] - first
+    sums = y.narrow(dim, first, size) + y.narrow(dim, 0, size)
     return sums * (dx if x is None else _steps(y, x, dim)) / 2
 
 
