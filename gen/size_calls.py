@@ -26,8 +26,10 @@ CALLS = {
     "pooled": ("int", "nx__pooled({0.i}, {1.i}, {2.i}, {3.i}, {4.i}, {5.c})"),  # windows in a row
     "square_root": ("float", "sqrt({0.c})"),
     "int64_if_int": ("dtype", "(nx_is_differentiable({0.c}) ? {0.c} : NX_I64)"),
-    # channels_last (of rank 5: channels_last_3d) if a tensor, or all of a list, lie so, else contiguous.
+    # channels_last (of rank 5: channels_last_3d) if a tensor, or all of a list, lie so, else contiguous. Where a tensor
+    # lies in both ways, its strides tell; to the second it is contiguous.
     "common_format": ("memory_format", "nx__common_format(&{0.tensors})"),
+    "dense_format": ("memory_format", "nx__dense_format({0.array})"),
     # ---- lists of integers
     "dims_of": ("ints {n}", "{out}", "try nx__dims_of({op}, {0.dims}, {1.as_int}, {out}, &{n})"),  # all for None and []
     "infer_size": ("ints {0.given}", "{out}", "try nx__check_ndim({op}, {0.given})",
@@ -213,7 +215,7 @@ class SizeCalls:
         self.emit(f"{name} = {slot};")
 
     def call_any_format(self, expr):
-        """The common_format of the first of some tensors for which it is not contiguous."""
+        """The common_format of the first of some tensors for which it is not contiguous, else contiguous."""
         texts = [self.expr(arg).array for arg in expr.args]
         return Value("value", f"nx__any_format({len(texts)}, (const nx_array *const[]){{{', '.join(texts)}}})",
                      base="memory_format")

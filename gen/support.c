@@ -331,19 +331,36 @@ nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, 
     return NX_OK;
 }
 
+/* Where a tensor lies row by row and channels last, its steps tell which is meant. */
+static bool means_channels_last(const nx_array *a) {
+    int64_t least = 0;
+    if (!nx_is_channels_last(a)) return false;
+    for (int k = 0; k < a->ndim; k++) { /* 1, then from the last one down to 2, then 0 */
+        int d = k == 0 ? 1 : k == a->ndim - 1 ? 0 : a->ndim - k;
+        if (a->sizes[d] == 0 || a->strides[d] < least || (d == 0 && least == a->strides[1])) return false;
+        least = a->strides[d] * a->sizes[d];
+    }
+    return true;
+}
+
 nx_value nx__common_format(const nx_value *tensors) {
     bool all = tensors->n > 0;
     for (int k = 0; k < tensors->n; k++) {
         const nx_array *a = tensors->list[k].array;
-        all = all && !a->contiguous && nx_is_channels_last(a);
+        all = all && means_channels_last(a);
     }
     return (nx_value){.tag = NX_TAG_MEMORY_FORMAT, .i = all ? tensors->list[0].array->ndim - 2 : NX_CONTIGUOUS_FORMAT};
 }
 
 nx_value nx__any_format(int n, const nx_array *const *tensors) {
     int at = 0;
-    while (at < n - 1 && (tensors[at]->contiguous || !nx_is_channels_last(tensors[at]))) at++;
-    return nx__common_format(&(nx_value){.list = (nx_value[]){{.array = (nx_array *)tensors[at]}}, .n = 1});
+    while (at < n && !means_channels_last(tensors[at])) at++;
+    return (nx_value){.tag = NX_TAG_MEMORY_FORMAT, .i = at < n ? tensors[at]->ndim - 2 : NX_CONTIGUOUS_FORMAT};
+}
+
+nx_value nx__dense_format(const nx_array *a) {
+    const bool last = !a->contiguous && nx_is_channels_last(a);
+    return (nx_value){.tag = NX_TAG_MEMORY_FORMAT, .i = last ? a->ndim - 2 : NX_CONTIGUOUS_FORMAT};
 }
 
 void nx__meta_swap(int i, int j, nx_meta *out) {

@@ -91,6 +91,7 @@ NX_MUST_USE nx_status nx__meta_like(const char *op, const nx_array *array, nx_va
 nx_value nx__common_format(const nx_value *tensors);
 /* The same of the first of n tensors for which it is not row by row. */
 nx_value nx__any_format(int n, const nx_array *const *tensors);
+nx_value nx__dense_format(const nx_array *a);
 /* Two dimensions change places, in memory they stay where they are. */
 void nx__meta_swap(int i, int j, nx_meta *out);
 void nx__meta_order(const int64_t *order, int n, nx_meta *out); /* from the slowest dimension to the fastest */

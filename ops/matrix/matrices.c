@@ -31,10 +31,12 @@ static void move_matrix(const nx__operand *operand, char *strided, nx__matrix *m
     int64_t bytes = (int64_t)nx_dtype_bytes(dtype), row = 0, column = 0;
     if (operand->rank == 2) column = a->strides[a->ndim - 1] * bytes;
     if (operand->rank > 0) row = a->strides[a->ndim - operand->rank] * bytes;
-    for (int64_t k = 0; k < m->columns && m->rows > 0; k++) {
+    const bool whole = (row == bytes || m->rows == 1) && (column == m->rows * bytes || m->columns == 1); /* column by column, as here */
+    const int64_t n = whole ? (int64_t)m->rows * m->columns : m->rows, step = whole ? bytes : row;
+    for (int64_t k = 0; k < (whole ? 1 : m->columns) && n > 0; k++) {
         char *packed = (char *)m->at + k * m->rows * bytes, *there = strided + k * column;
-        if (store) nx_cast(dtype, there, row, dtype, packed, bytes, m->rows);
-        else nx_cast(dtype, packed, bytes, dtype, there, row, m->rows);
+        if (store) nx_cast(dtype, there, step, dtype, packed, bytes, n);
+        else nx_cast(dtype, packed, bytes, dtype, there, step, n);
     }
 }
 

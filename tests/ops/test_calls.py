@@ -337,3 +337,54 @@ def test_rare_calls(name: str) -> None:
         assert mine[0] == theirs[0] and mine[1].endswith(theirs[1])
     else:
         assert mine == pytest.approx(theirs, rel=1e-6, abs=1e-6) if isinstance(theirs[0], float) else mine == theirs
+
+
+def last(x: Any, t: Any) -> Any:
+    return x.to(memory_format=t.channels_last)
+
+
+def gradients(t: Any, x: Any, weight: Any) -> Any:
+    x, weight = x.requires_grad_(), weight.requires_grad_()
+    y = t.nn.functional.conv2d(x, weight)
+    return y, *t.autograd.grad(y.sum(), (x, weight))
+
+
+def in_groups(t: Any, x: Any) -> Any:
+    y = t.nn.functional.group_norm(x.requires_grad_(), 2)
+    return y, *t.autograd.grad(y.sum(), x)
+
+
+def normal(t: Any, x: Any) -> Any:
+    return (t.nn.functional.batch_norm(x, t.zeros(3), t.ones(3), training=training) for training in (False, True))
+
+
+# What lies row by row and channels last at once, or in neither way.
+LAYOUTS: dict[str, Call] = {
+    "1x1, weight last": lambda t: gradients(t, t.ones(2, 4, 5, 5), last(t.ones(3, 4, 1, 1), t)),
+    "1x1, both last": lambda t: gradients(t, last(t.ones(2, 4, 5, 5), t), last(t.ones(3, 4, 1, 1), t)),
+    "1x1, neither": lambda t: gradients(t, t.ones(2, 4, 5, 5), t.ones(3, 4, 1, 1)),
+    "batch norm, turned": lambda t: normal(t, t.ones(2, 4, 3).transpose(1, 2)),
+    "batch norm, images inside": lambda t: normal(t, t.ones(3, 2, 4, 5).transpose(0, 1)),
+    "batch norm, last": lambda t: normal(t, last(t.ones(2, 3, 4, 5), t)),
+    "batch norm of one place, last": lambda t: [*normal(t, last(t.ones(2, 3, 1, 1), t))][1:],
+    "group norm, last": lambda t: in_groups(t, last(t.ones(2, 6, 4, 5), t)),
+    "group norm of one place, last": lambda t: in_groups(t, last(t.ones(2, 6, 1, 1), t)),
+    "group norm, turned": lambda t: in_groups(t, t.ones(4, 1, 6, 1).permute(1, 2, 3, 0)),
+    "pooling of one place, last": lambda t: (t.nn.functional.avg_pool2d(last(t.ones(2, 3, 1, 1), t), 1),),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_results_lie_as_in_pytorch(name):
+    ours, theirs = ([(*x.shape, *x.stride()) for x in LAYOUTS[name](t)] for t in (nt, torch))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("size", [(0,), (3, 0), (0, 3), (3, 1), (3, 4)])
+def test_trapezoids_of_few_numbers(size):
+    def outcome(t):
+        y = t.arange(float(t.Size(size).numel())).reshape(size)
+        given = [t.cumulative_trapezoid(y), t.cumulative_trapezoid(y, t.ones(size[-1:])), t.trapezoid(y, dx=2.0)]
+        return [x.tolist() for x in given]
+
+    assert outcome(nt) == outcome(torch)
