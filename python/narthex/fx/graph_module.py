@@ -135,9 +135,10 @@ class GraphModule(Module):
 
     @property
     def _has_open_sizes(self) -> bool:
-        """Whether it is a captured graph that holds for more than one size: no tensor tells a node's value then."""
+        """Whether it is a captured graph that holds for more than one size: it has calls that give a number then."""
+        calls = ("call_function", "call_method")
         graph = self.captured_graph
-        return graph is not None and any(node.value is None and node.op != "output" for node in graph.nodes)
+        return graph is not None and any(node.op in calls and node.operator is None for node in graph.nodes)
 
     @property
     def was_edited(self) -> bool:
