@@ -427,6 +427,20 @@ def test_batch_norm_refuses_what_it_cannot_normalise():
             module.nn.BatchNorm1d(3)(module.zeros(1, 3))
 
 
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("size", [(0, 3), (0, 3, 2), (2, 3, 0)])
+def test_batch_norm_of_nothing_has_gradients_of_zero(size, training):
+    found = []
+    for m in (nt, torch):
+        leaves = [m.zeros(size, requires_grad=True), *(m.ones(3, requires_grad=True) for _ in range(2))]
+        y = m.nn.functional.batch_norm(leaves[0], m.zeros(3), m.ones(3), *leaves[1:], training=training)
+        found.append([y.tolist(), *(grad.tolist() for grad in m.autograd.grad(y.sum(), leaves))])
+    assert found[0] == found[1]
+    for m in (nt, torch):
+        with pytest.raises(IndexError):
+            m.nn.functional.batch_norm(m.zeros(2, 0, 3), None, None, m.ones(0), training=True)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("affine", [True, False])
 def test_batch_norm_by_running_statistics_is_one_node(dtype, affine):

@@ -50,3 +50,12 @@ def test_first_gradients_are_pytorchs(name: str) -> None:
     function, rows = FIRST_ONLY[name]
     ours, theirs = (gradients(t, function, rows, False) for t in (nt, torch))
     assert ours == [pytest.approx(other, rel=1e-6) for other in theirs]
+
+
+@pytest.mark.parametrize("name", ["remainder", "fmod"])
+def test_what_divides_truths_has_a_gradient(name: str) -> None:
+    found = []
+    for t in (nt, torch):
+        y = t.tensor([0.5, 0.3, -0.4], requires_grad=True)
+        found.append(t.autograd.grad(getattr(t, name)(t.tensor([True, False, True]), y).sum(), y)[0].tolist())
+    assert found[0] == found[1]
