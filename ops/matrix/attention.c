@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-enum { QUERIES = 64, FEW_QUERIES = 32, FEW = 128, KEYS = 128 }; /* of a tile; of one where there are at most FEW */
+/* Of a tile. Of at most FEW queries that do not see those after them FEW_QUERIES make one, so that blocks are left out. */
+enum { QUERIES = 64, FEW_QUERIES = 32, FEW = 128, KEYS = 128 };
 enum { MOST_PACKED = 1 << 17 }; /* numbers of the keys of a head that are packed once for all queries */
 
 const struct nx__weight_bounds nx__weight_bounds = {-87, 88};
@@ -244,7 +245,7 @@ static void prepare(attention *w, const nx_value *scale) {
     w->n_keys = w->k->sizes[2];
     w->width = w->q->sizes[3];
     w->repeat = w->q->sizes[1] / w->k->sizes[1];
-    w->block = w->n_queries <= FEW ? FEW_QUERIES : QUERIES;
+    w->block = w->causal && w->n_queries <= FEW ? FEW_QUERIES : QUERIES;
     w->n_blocks = (w->n_queries + w->block - 1) / w->block;
     w->computing = w->q->dtype == NX_F64 ? NX_F64 : NX_F32;
     w->bytes = (int64_t)nx_dtype_bytes(w->computing);

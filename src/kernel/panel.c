@@ -212,6 +212,7 @@ static void multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
         }
         kernel_fn *kernel = kernels[*height];
         for (; kernel && rows >= *height; rows -= *height) {
+            if (*height == ROWS && !p.in_strips && rows > ROWS && rows <= ROWS + 2) break; /* fours: two rows leave half of it idle */
             look_ahead(&p, n++);
             if (columns % WIDE == 0) kernel(&p, p.c, p.c_row_step, p.start, p.start_row_step);
             else multiply_part(&p, kernel, *height, columns);
