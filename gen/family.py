@@ -14,6 +14,9 @@ def operators(entry):
     for case in (case for row in entry.all("cases") for case in row.value if case["case"] != "set"):
         if (case["of"] or entry.name) not in names:
             raise Problem(case["at"], f"'{case['of']}' is no operator of this entry ({', '.join(names)})")
+    for row in entry.all("autocast"):
+        if unknown := set(row.value["of"] or ()) - set(names):
+            raise Problem(row.value["at"], f"'{min(unknown)}' is no operator of this entry ({', '.join(names)})")
     if not others and not entry.binds:
         return [entry]
     return [one(entry, None)] + [one(entry, row.value) for row in others]
@@ -26,7 +29,7 @@ def one(entry, also):
     missing = entry.binds.keys() - binds.keys()
     if missing:
         raise Problem(also["at"], f"{name} does not say what '{min(missing)}' is")
-    rows = [own(row, called) for row in entry.rows if row.word not in ("also", "cases")]
+    rows = [own(row, called) for row in entry.rows if row.word not in ("also", "cases") and is_of(row, name)]
     rows += [replace(row, value=found) for row in entry.all("cases") if (found := cases_of(row.value, entry, name))]
     same_base = [row for row in entry.all("also") if row.value["name"].split(".")[0] == name.split(".")[0]]
     rows += [own(row, called) for row in same_base if not also or row.value is not also]
@@ -40,6 +43,11 @@ def one(entry, also):
         params = changed_params(entry, params)
     results = own(entry.results, called)
     return replace(entry, name=name, at=also["at"], params=params, results=results, rows=rows, binds=numbers)
+
+
+def is_of(row, name):
+    """Whether a row is the operator's: `autocast` may say of which ones it is."""
+    return row.word != "autocast" or row.value["of"] is None or name in row.value["of"]
 
 
 def changed_params(entry, params):

@@ -498,7 +498,7 @@ class Parser:
         at, word = self.token.at, self.name()
         if word not in ("lower", "float32", "promote"):
             raise Problem(at, f"autocast is lower, float32 or promote, not '{word}'")
-        return word
+        return {"word": word, "of": self.names() if self.accept("of") else None, "at": at}
 
     def row_into(self):
         """What is said of an out= whose dtype is another one than the result's."""

@@ -238,7 +238,8 @@ def write_def(form, facts, casts):
     elif not dissolved:
         fields.append(f".nograd = {nograd(form)}")
     if entry.one("autocast"):
-        fields.append(f".autocast = NX_AUTOCAST_{entry.one('autocast').value.upper()}")
+        word = entry.one("autocast").value["word"]
+        fields.append(f".autocast = NX_AUTOCAST_{word.upper()}")
     if form.functional:
         fields.append(f'.functional = "aten::{form.functional}"')
     if form.inplace:

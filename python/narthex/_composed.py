@@ -2,6 +2,7 @@
 
 from . import _C
 from ._shells import shells_of_module
+from .amp._float32 import in_float32
 
 _KINDS = {_C.float16: "Half", _C.bfloat16: "BFloat16", _C.float32: "Float", _C.float64: "Double", _C.bool: "Bool",
           _C.uint8: "Byte", _C.int8: "Char", _C.int16: "Short", _C.int32: "Int", _C.int64: "Long"}  # fmt: skip
@@ -216,6 +217,7 @@ def renorm(input, p, dim: int, maxnorm, *, out=None):
     return found if out is None else out.copy_(found)
 
 
+@in_float32
 def cdist(x1, x2, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"):
     """The distance of each row of `x1` from each of `x2`."""
     if compute_mode not in (

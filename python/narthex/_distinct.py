@@ -4,6 +4,7 @@ from collections import namedtuple
 
 from . import _C
 from ._shells import shells_of_module
+from .amp._float32 import in_float32
 
 histogram_result = namedtuple("histogram", ("hist", "bin_edges"))
 histogramdd_result = namedtuple("histogramdd", ("hist", "bin_edges"))
@@ -62,11 +63,13 @@ def _placed(values, q, rank: int, dim, keepdim: bool):
     return values if q.dim() else values.squeeze(0)
 
 
+@in_float32
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
     """The values below which the parts `q` of the elements lie, along `dim` or of all; NaN where there is one."""
     return _into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
 
 
+@in_float32
 def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
     """The same of the elements that are not NaN."""
     return _into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))

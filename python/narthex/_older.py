@@ -6,6 +6,7 @@ from builtins import range as range_
 
 from . import _C
 from ._shells import shells_of_module
+from .amp._float32 import in_float32
 
 
 def celu_(input, alpha=1.0):
@@ -199,6 +200,7 @@ def norm_except_dim(v, pow=2, dim=0):
     return v.transpose(0, dim).reshape(v.shape[dim], -1).norm(pow, 1).view(shape)
 
 
+@in_float32
 def lu(A, pivot=True, get_infos=False, out=None):  # noqa: N803  (PyTorch's name)
     """Tensor.lu; deprecated, as in PyTorch."""
     warnings.warn(

@@ -4,6 +4,7 @@ import warnings
 
 from . import _C
 from ._shells import shells_of_module
+from .amp._float32 import in_float32
 from .nn.functional import fold, pad
 
 _KINDS = {_C.float32: "Float", _C.float64: "Double", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",
@@ -60,6 +61,7 @@ def _check_stft(said: str, signal, n_fft: int, hop_length: int, win_length: int,
         )
 
 
+@in_float32
 def stft(
     input, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window=None, center: bool = True,
     pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,

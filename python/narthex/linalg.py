@@ -6,6 +6,7 @@ from . import _C
 from ._absent import getter as _getter
 from ._C import _LinAlgError as LinAlgError  # noqa: F401
 from ._shells import shells_of_module as _shells
+from .amp._float32 import in_float32
 
 _operators = {
     name.rpartition(".linalg_")[2]: function
@@ -214,6 +215,7 @@ def tensorsolve(A, B, dims=None, *, out=None):
     return _given(out, solve(A.reshape(n, m), B.reshape(n)).reshape(back))
 
 
+@in_float32
 def lstsq(A, B, rcond: float | None = None, *, driver: str | None = None):
     """The X for which A X is nearest to B, with the squares of what is left, the rank and the singular values of A."""
     prefix = "torch.linalg.lstsq: "

@@ -80,7 +80,7 @@ def _max_pool(n: int, both, alone=None):
 
 max_pool1d_with_indices, max_pool1d = _max_pool(1, _C.max_pool1d_with_indices, _C.max_pool1d)
 max_pool2d_with_indices, max_pool2d = _max_pool(2, _nn["max_pool2d_with_indices"])
-max_pool3d_with_indices, max_pool3d = _max_pool(3, _nn["max_pool3d_with_indices"])
+max_pool3d_with_indices, max_pool3d = _max_pool(3, _nn["max_pool3d_with_indices"], _C.max_pool3d)
 
 
 def _places(input, output_size, n: int) -> list:
