@@ -5,14 +5,20 @@
 #include "ir/private.h"
 
 typedef struct entry {
-    char *name;      /* NULL: free slot */
+    char *name;
     int64_t count;   /* number last given to this base */
     bool used;       /* is a node's name (otherwise only a base) */
     bool reserved;   /* is one of Python's words */
     uint32_t hash;   /* of the name */
     nx_node *node;   /* whose name it is, NULL when that node is gone */
 } entry;
-typedef struct table { entry *at; int room, n; } table;
+/* The entries, one behind the other, and where each hash leads: little memory is touched, which a new process has to be given. */
+typedef struct table {
+    entry *at;
+    int n, room;
+    uint32_t *slots; /* n_slots, a power of two: number of an entry plus one, 0: free */
+    int n_slots;
+} table;
 
 /* Keywords and builtins that a node's name must not shadow. */
 static const char *const reserved[] = {
@@ -49,27 +55,39 @@ static uint32_t hash_of(const char *name) {
 }
 
 /* name NULL: the first free slot, for a name that the table lacks. */
-static size_t slot_of(const table *names, const char *name, uint32_t hash) {
-    size_t mask = (size_t)names->room - 1, at = hash & mask;
-    for (; names->at[at].name; at = (at + 1) & mask) {
-        if (name && names->at[at].hash == hash && strcmp(names->at[at].name, name) == 0) break;
+static uint32_t *slot_of(const table *names, const char *name, uint32_t hash) {
+    size_t mask = (size_t)names->n_slots - 1, at = hash & mask;
+    for (; names->slots[at]; at = (at + 1) & mask) {
+        const entry *e = &names->at[names->slots[at] - 1];
+        if (name && e->hash == hash && strcmp(e->name, name) == 0) break;
     }
-    return at;
+    return &names->slots[at];
 }
 
-/* Room for `more` names: until they are there, entries stay where they are. */
-static nx_status make_room(table *names, int more) {
-    if (2 * (names->n + more) <= names->room) return NX_OK;
-    table larger = {.room = names->room ? 2 * names->room : 32, .n = names->n};
-    size_t bytes = sizeof(entry) * (size_t)larger.room;
-    larger.at = nx_alloc_zeroed(bytes);
-    if (larger.at == NULL) return nx_fail_memory(bytes);
-    for (int i = 0; i < names->room; i++) {
-        if (names->at[i].name) larger.at[slot_of(&larger, NULL, names->at[i].hash)] = names->at[i];
-    }
-    nx_free(names->at);
-    *names = larger;
+static nx_status grow_entries(table *names) {
+    int room = names->room ? 2 * names->room : 16;
+    entry *larger = nx_realloc(names->at, sizeof(entry) * (size_t)names->room, sizeof(entry) * (size_t)room);
+    if (larger == NULL) return nx_fail_memory(sizeof(entry) * (size_t)room);
+    names->at = larger;
+    names->room = room;
     return NX_OK;
+}
+
+static nx_status grow_slots(table *names) {
+    int n_slots = names->n_slots ? 2 * names->n_slots : 32;
+    uint32_t *slots = nx_alloc_zeroed(sizeof *slots * (size_t)n_slots);
+    if (slots == NULL) return nx_fail_memory(sizeof *slots * (size_t)n_slots);
+    nx_free(names->slots);
+    names->slots = slots;
+    names->n_slots = n_slots;
+    for (int i = 0; i < names->n; i++) *slot_of(names, NULL, names->at[i].hash) = (uint32_t)i + 1;
+    return NX_OK;
+}
+
+/* Room for `more` names, fewer than the first tables hold: until they are there, entries stay where they are. */
+static nx_status make_room(table *names, int more) {
+    if (names->n + more > names->room) NX_TRY(grow_entries(names));
+    return 2 * (names->n + more) > names->n_slots ? grow_slots(names) : NX_OK;
 }
 
 /* Finds or makes the entry of `name`. Lent until the next call, unless there is room for more. */
@@ -77,20 +95,20 @@ static nx_status get_entry(nx_graph *graph, const char *name, entry **out) {
     table *names = graph->name_table;
     uint32_t hash = hash_of(name);
     NX_TRY(make_room(names, 1));
-    entry *e = &names->at[slot_of(names, name, hash)];
-    if (e->name == NULL) {
-        e->hash = hash;
-        if ((e->name = nx_arena_text(&graph->arena, name)) == NULL) return NX_NO_MEMORY;
-        e->reserved = is_reserved(name);
-        names->n++;
+    uint32_t *slot = slot_of(names, name, hash);
+    if (*slot == 0) {
+        char *kept = nx_arena_text(&graph->arena, name);
+        if (kept == NULL) return NX_NO_MEMORY;
+        names->at[names->n] = (entry){.name = kept, .hash = hash, .reserved = is_reserved(name)};
+        *slot = (uint32_t)++names->n;
     }
-    *out = e;
+    *out = &names->at[*slot - 1];
     return NX_OK;
 }
 
 static const entry *find_entry(const table *names, const char *name) {
-    const entry *e = names && names->room ? &names->at[slot_of(names, name, hash_of(name))] : NULL;
-    return e && e->name ? e : NULL;
+    uint32_t at = names && names->n_slots ? *slot_of(names, name, hash_of(name)) : 0;
+    return at ? &names->at[at - 1] : NULL;
 }
 
 static nx_status get_table(nx_graph *graph, table **out) {
@@ -195,6 +213,7 @@ void nx__names_free(nx_graph *graph) {
     table *names = graph->name_table;
     if (names == NULL) return;
     nx_free(names->at);
+    nx_free(names->slots);
     nx_free(names);
     graph->name_table = NULL;
 }
