@@ -242,10 +242,12 @@ class SizeCalls:
         return Value("bool", f"nx_lies_in_format({x.array}, {format_[0].c}.i)" if format_ else f"{x.array}->contiguous")
 
     def call_index_size(self, expr):
-        """The size of x[indices]: a list of tensors and None, one for each leading dimension."""
-        x, indices = (self.expr(arg) for arg in expr.args)
-        name = self.declare("nx_indexed $")
-        self.try_(f"nx_index_shape({c_string(self.operator)}, {x.array}, &{indices.c}, &{name})")
+        """The size of x[indices]: a list of tensors and None, one for each leading dimension; `index_size(x, indices,
+        values)`: of what the values are put into."""
+        x, indices, *values = (self.expr(arg) for arg in expr.args)
+        name, put = self.declare("nx_indexed $"), "_put" if values else ""
+        given = "".join(f", {value.array}" for value in values)
+        self.try_(f"nx_index{put}_shape({c_string(self.operator)}, {x.array}, &{indices.c}{given}, &{name})")
         return Value("ints", f"{name}.size", f"{name}.ndim")
 
     def call_as_float(self, expr):

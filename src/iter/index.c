@@ -69,3 +69,16 @@ nx_status nx_index_shape(const char *op, const nx_array *x, const nx_value *indi
     for (int k = out->start; k < out->n_rest; k++) out->size[out->ndim++] = x->sizes[out->rest[k]];
     return NX_OK;
 }
+
+static bool has_mask(const nx_value *indices) {
+    for (int k = 0; k < indices->n; k++)
+        if (is_index(indices, k) && (indices->list[k].array->dtype == NX_BOOL || indices->list[k].array->dtype == NX_U8)) return true;
+    return false;
+}
+
+nx_status nx_index_put_shape(const char *op, const nx_array *x, const nx_value *indices, const nx_array *values, nx_indexed *out) {
+    if (!nx_is_meta(x->device) || !has_mask(indices)) return nx_index_shape(op, x, indices, out);
+    memcpy(out->size, values->sizes, sizeof *out->size * (size_t)values->ndim);
+    out->ndim = values->ndim;
+    return NX_OK;
+}

@@ -95,6 +95,9 @@ typedef struct nx_indexed {
 } nx_indexed;
 /* Refuses what is no index; looks at no element. */
 NX_MUST_USE nx_status nx_index_shape(const char *op, const nx_array *x, const nx_value *indices, nx_indexed *out);
+/* The size of what `values` are put into: without memory masks pick as many as there are. */
+NX_MUST_USE nx_status nx_index_put_shape(const char *op, const nx_array *x, const nx_value *indices, const nx_array *values,
+                                         nx_indexed *out);
 
 /* ---- a product and a sum ---------------------------------------------------------------------------------------- */
 typedef enum nx_pair { NX_PAIR_ADD, NX_PAIR_SUB, NX_PAIR_RSUB, NX_N_PAIRS } nx_pair; /* a*b + c, a*b - c, c - a*b */

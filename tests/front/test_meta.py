@@ -45,6 +45,9 @@ def facts(x):
         lambda t: t.empty(2, 3, device="meta")[:, 1:],
         lambda t: t.empty(2, 3, device="meta").view(6)[None],
         lambda t: t.empty(2, 3, device="meta") + t.empty(3, device="meta"),
+        lambda t: t.empty(2, 3, device="meta").index_put(
+            (t.ones(2, 3, device="meta") > 0,), t.ones((), device="meta")
+        ),
         lambda t: t.empty(2, 3, device="meta") + t.ones(()),
         lambda t: t.empty(2, 3, device="meta") * 2.5,
         lambda t: t.empty(2, 3, device="meta") @ t.empty(3, 4, device="meta"),
