@@ -20,7 +20,7 @@ enum { LEAST_ROWS = 24, MOST_ROWS = 264, LEAST_CHANNELS = 16 }; /* of a block, a
 
 static bool is_pointwise(const nx_windows *w) {
     bool is = volume(w->kernel) == 1 && volume(w->stride) == 1 && nx_product_runs();
-    for (int d = 0; d < NX__SPACE; d++) is = is && w->padding[d] == 0;
+    for (int d = 0; d < NX__SPACE; d++) is = is && w->padding[d] == 0 && w->big[d] == w->small[d];
     return is && (w->groups == 1 || nx_least(w->big_channels, w->small_channels) >= LEAST_CHANNELS);
 }
 

@@ -45,3 +45,19 @@ def test_any_form(dtype):
         done += 1
         for e, f in zip(expected, run(nt, tensors, form, getattr(nt, dtype))):
             assert torch.allclose(e, torch.tensor(f.tolist(), dtype=e.dtype).view(e.shape), rtol=1e-9, atol=1e-9), form
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("size", [(3, 7), (5, 2), (2, 2), (4, 6)])
+def test_windows_of_one_place_that_reach_one_place_of_several(size, groups):
+    """Channels side by side; the stride takes one row or column, whose neighbours have gradients of zero."""
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 32, *size), torch.randn(34, 32 // groups, 1, 1)
+    stride, found = [min(n, 3) for n in size], []
+    for m, dtype in ((nt, "float32"), (torch, "float64")):
+        a, b = (m.tensor(t.tolist(), dtype=getattr(m, dtype)) for t in (x, w))
+        a = a.contiguous(memory_format=m.channels_last) if m is nt else a
+        y = m.nn.functional.conv2d(a.requires_grad_(), b.requires_grad_(), None, stride, groups=groups)
+        found.append([y.tolist(), *(g.tolist() for g in m.autograd.grad((y * y).sum(), (a, b)))])
+    for e, f in zip(*found):
+        assert torch.allclose(torch.tensor(e), torch.tensor(f), rtol=1e-4, atol=1e-3)
