@@ -112,12 +112,12 @@ static PyObject *take_place(PyObject *self, PyObject *from) {
     return Py_NewRef(self);
 }
 
-static PyObject *size_or_stride(PyObject *self, PyObject *args, const int64_t *at) {
+static PyObject *size_or_stride(PyObject *self, PyObject *args, nx_int_code code) {
     long long dim;
     const nx_array *a = &SELF->a;
-    nx_int_code code = at == a->sizes ? NX_INT_SIZE : NX_INT_STRIDE;
+    const int64_t *at = code == NX_INT_SIZE ? a->sizes : a->strides;
     if (PyTuple_GET_SIZE(args) == 0) {
-        if (at == a->sizes) return get_shape(self, NULL);
+        if (code == NX_INT_SIZE) return get_shape(self, NULL);
         PyObject *size = nxpy_size_object(a->ndim, at),
                  *tuple = size ? PyTuple_GetSlice(size, 0, a->ndim) : NULL;
         PyObject *plain = tuple ? PySequence_List(tuple) : NULL;
@@ -139,11 +139,11 @@ static PyObject *size_or_stride(PyObject *self, PyObject *args, const int64_t *a
 }
 static PyObject *size(PyObject *self, PyObject *args) {
     NXPY_ASK_CALLED(self, "size", args, NULL);
-    return size_or_stride(self, args, SELF->a.sizes);
+    return size_or_stride(self, args, NX_INT_SIZE);
 }
 static PyObject *stride(PyObject *self, PyObject *args) {
     NXPY_ASK_CALLED(self, "stride", args, NULL);
-    return size_or_stride(self, args, SELF->a.strides);
+    return size_or_stride(self, args, NX_INT_STRIDE);
 }
 static PyObject *dim(PyObject *self, PyObject *unused) {
     NXPY_ASK(self, "dim");

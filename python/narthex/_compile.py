@@ -31,7 +31,7 @@ class Backend:
         self.backend, self.keywords = backend, keywords
         self.compiler_name = name or getattr(backend, "__name__", None)
         module = getattr(backend, "__module__", None) or ""
-        self.is_ours = module.startswith("narthex.")
+        self.is_ours = module.startswith("narthex.") and not getattr(backend, "is_of_program", False)
         self.shows_graph = not module.startswith(("narthex._dynamo.backends", "narthex.compat"))  # to programs
         self.before_compiling = None  # called with nothing before each graph
         # A graph whose sizes vary: a backend of ours gets one graph of numbers for each shape, another one all at once.

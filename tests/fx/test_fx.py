@@ -502,3 +502,41 @@ def test_what_a_backend_is_given() -> None:
         return [*texts, told.op_count, told.graph_count]
 
     assert seen(nt) == seen(torch)
+
+
+@pytest.mark.parametrize("m", [nt, torch], ids=["ours", "theirs"])
+def test_modules_stand_in_the_order_of_their_calls(m: Any) -> None:
+    class Net(m.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = m.nn.Linear(2, 2)
+            self.blocks = m.nn.ModuleList([m.nn.Linear(2, 2)])
+            self.scale = m.nn.Parameter(m.ones(2))
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.blocks[0](x) * self.scale)
+
+    gm = m.fx.symbolic_trace(Net())
+    names = [name for name, _ in gm.named_parameters()]
+    assert names == ["scale", "blocks.0.weight", "blocks.0.bias", "head.weight", "head.bias"]
+
+
+@pytest.mark.parametrize("m", [nt, torch], ids=["ours", "theirs"])
+def test_two_inputs_of_a_pattern_are_two_nodes(m: Any) -> None:
+    def pattern(a: Any, b: Any) -> Any:
+        return m.mul(a, b)
+
+    for f, n in ((lambda x: m.mul(x, x), 0), (lambda x: m.mul(x, m.neg(x)), 1)):
+        gm = m.fx.symbolic_trace(f)
+        assert len(m.fx.subgraph_rewriter.replace_pattern(gm, pattern, lambda a, b: m.add(a, b))) == n
+
+
+def test_errors_of_an_aot_compiler_are_the_backends() -> None:
+    def broken(gm: Any, inputs: list) -> Any:
+        raise KeyError("no rule")
+
+    for m in (nt, torch):
+        backend = m._dynamo.backends.common.aot_autograd(fw_compiler=broken)
+        with pytest.raises(m._dynamo.exc.BackendCompilerFailed, match="backend='compiler_fn' raised") as told:
+            m.compile(lambda x: x * 2, backend=backend)(m.ones(2))
+        assert isinstance(told.value.inner_exception, KeyError)

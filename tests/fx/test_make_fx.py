@@ -307,3 +307,30 @@ def test_decompositions_give_what_the_operator_gives(name: str) -> None:
 
 def test_every_decomposition_has_a_case() -> None:
     assert {op._packet for op in decomposition_table} == set(CASES)
+
+
+def test_operators_are_called_by_their_schema() -> None:
+    """where is given tensors in compilers' graphs, whose nodes know what they give."""
+    seen: list = []
+
+    def compiler(gm: Any, inputs: list) -> Any:
+        for node in gm.graph.nodes:
+            meta = node.meta.get("tensor_meta")
+            seen.append((node.op, meta and (tuple(meta.shape), meta.stride, str(meta.dtype).split(".")[1])))
+            if node.op == "call_function" and "where" in str(node.target):
+                assert not any(isinstance(arg, (int, float)) for arg in node.args)
+        return nt._functorch.aot_autograd.make_boxed_func(gm.forward)
+
+    def f(x: Any) -> Any:
+        return nt.where(x > 0, x, 0.5) + nt.nn.functional.relu(x)
+
+    table = nt._decomp.get_decompositions([nt.ops.aten.threshold_backward])
+    backend = nt._dynamo.backends.common.aot_autograd(fw_compiler=compiler, decompositions=table)
+    x = nt.tensor([[1.0, -2.0, 3.0]], requires_grad=True)
+    result = nt.compile(f, backend=backend)(x)
+    result.sum().backward()
+    assert result.tolist() == [[2.0, 0.5, 6.0]] and x.grad.tolist() == [[2.0, 0.0, 2.0]]
+    assert all(meta is not None for op, meta in seen if op != "output")
+    assert {("call_function", ((), (), "float32")), ("placeholder", ((1, 3), (3, 1), "float32"))} <= set(seen)
+    code = make_fx(lambda x: nt.where(x > 0, 1, x))(x.detach()).code
+    assert "full.default([], 1, dtype = torch.float32" in code

@@ -260,6 +260,16 @@ def test_sources(lib: Any) -> None:
     none = sources.get_source_partitions(graph, [lib.nn.Linear], lambda node: node.name == "linear_1")
     assert [part.nodes for part in none[lib.nn.Linear]] == [second.nodes]
 
+    def backend(gm, inputs):
+        asked = [lib.nn.functional.linear, lib.nn.Linear, lib.relu]
+        found.update(sources.get_source_partitions(gm.graph, asked))
+        return gm.forward
+
+    found: dict = {}
+    layer = lib.nn.Linear(3, 3)
+    lib.compile(lambda x: lib.nn.functional.linear(lib.relu(layer(x)), layer.weight), backend=backend)(lib.ones(2, 3))
+    assert {key.__name__: len(parts) for key, parts in found.items()} == {"Linear": 1, "relu": 1, "linear": 1}
+
 
 def test_named_nodes_of_a_pattern() -> None:
     names = module(nt, "utils.matcher_with_name_node_map_utils")

@@ -144,6 +144,34 @@ def test_tools() -> None:
     assert found == wanted
 
 
+def relabelled(lib: Any) -> list:
+    """What a pass puts into a graph is in the code that the next one sees; a new order reads inputs first."""
+    base, manager = module(lib, "infra.pass_base"), module(lib, "infra.pass_manager")
+
+    def edit(gm):
+        for node in gm.graph.find_nodes(op="call_function", target=lib.sin):
+            node.target = lib.cos
+        return base.PassResult(gm, True)
+
+    codes: list = []
+
+    def look(gm):
+        codes.append("torch.cos" in gm.code)
+        return base.PassResult(gm, False)
+
+    gm = manager.PassManager([edit, look])(traced(lib)).graph_module
+    tools_ = module(lib, "tools_common")
+    orders = [[node.name for node in sort(gm).graph.nodes] for sort in (tools_.legalize_graph,)]
+    module(lib, "shape_prop").ShapeProp(gm).propagate(lib.ones(2, 2))
+    kinds = [str(each).replace("narthex", "torch") for each in (tools_.CALLABLE_NODE_OPS == set(), tools_.Names)]
+    return [*codes, orders, kinds, gm.print_readable(print_output=False).split("class ")[-1].split()]
+
+
+def test_what_passes_leave() -> None:
+    found, wanted = (relabelled(lib) for lib in LIBS)
+    assert found == wanted
+
+
 @pytest.mark.parametrize("lib", LIBS)
 def test_an_order_is_found(lib: Any) -> None:
     gm = traced(lib)

@@ -127,3 +127,8 @@ def test_a_compiled_call_answers_for_its_own_strides() -> None:
     for _ in range(2):
         assert compiled(rows).flatten()[0].item() == -1
         assert compiled(last).flatten()[0].item() == 1
+
+
+def test_strides_are_a_plain_tuple() -> None:
+    for m in (nt, torch):
+        assert [type(m.ones(size).stride()) for size in ((), (2,), (2, 3))] == [tuple] * 3

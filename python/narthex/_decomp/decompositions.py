@@ -160,7 +160,7 @@ def tanh_backward(grad_output, output):
 
 @register_decomposition(aten.threshold_backward.default)
 def threshold_backward(grad_output, self, threshold):
-    return torch.where(self <= threshold, 0, grad_output)
+    return _where(self <= threshold, 0, grad_output)
 
 
 @register_decomposition(aten.rsub.Scalar)

@@ -4,7 +4,9 @@ these results, and returns one gradient, or None, for each input."""
 
 from .. import _C
 from ..fx import Graph, GraphModule, Node
+from ..fx._of_schema import numbers_as_tensors
 from ..fx.interpreter import Interpreter
+from ..fx.passes.shape_prop import note_tensors
 from ..utils import _pytree as pytree
 
 
@@ -65,6 +67,8 @@ def _module(graph: _C.Graph, arrange, inputs) -> GraphModule:
     source = GraphModule(graph)
     made, results = _copied(source.graph, inputs(source.graph.find_nodes(op="placeholder")))
     made.output(arrange(results))
+    numbers_as_tensors(made)
+    note_tensors(made)
     return GraphModule(source, made)
 
 

@@ -15,6 +15,23 @@ def in_order_of_schema(node) -> tuple:
     return tuple(args), kwargs
 
 
+def numbers_as_tensors(graph) -> None:
+    """Numbers that `where` is given become tensors of the result's dtype, which its schema asks for."""
+    from .. import ops
+
+    for node in list(graph.nodes):
+        if node.target is not ops.aten.where.self or "val" not in node.meta:
+            continue
+        value = node.meta["val"]
+        for place, number in enumerate(node.args):
+            if isinstance(number, (int, float, complex)):
+                with graph.inserting_before(node):
+                    keywords = {"dtype": value.dtype, "device": value.device}
+                    made = graph.create_node("call_function", ops.aten.full.default, ([], number), keywords, "full")
+                made.meta = {**node.meta, "val": value.detach().new_empty(())}
+                node.update_arg(place, made)
+
+
 def _default(text: str | None):
     """What a schema's text for a default stands for; words (Mean, contiguous_format) stay texts."""
     try:

@@ -542,8 +542,8 @@ class _Writer:
 
     def _kind(self, node: Node, verbose: bool) -> str:
         """The annotation of a value: for readers its dtype and shape where they are known."""
-        value = node.meta.get("val") if verbose else None
-        if isinstance(value, _C.TensorBase):
+        value = node.meta.get("val", node.meta.get("tensor_meta")) if verbose else None
+        if isinstance(value, _C.TensorBase) or hasattr(value, "memory_format"):  # what ShapeProp notes
             sizes = node.meta.get("sizes", value.shape)  # of an exported program, expressions among them
             return f': "{_BRIEF.get(str(value.dtype), str(value.dtype))}{list(sizes)}"'
         if verbose and "symbol" in node.meta:

@@ -53,9 +53,12 @@ def _assign_attribute(value, target: Module, path: str, persistent: bool = True)
 
 
 def _paths_of(graph: Graph) -> list:
-    """The attributes that the graph names, those further up first."""
-    named = dict.fromkeys(node.target for node in graph.nodes if node.op in ("get_attr", "call_module"))
-    return sorted(named, key=lambda path: path.count("."))
+    """The attributes that the graph names, as they are met."""
+    return list(dict.fromkeys(node.target for node in graph.nodes if node.op in ("get_attr", "call_module")))
+
+
+def _depth(path: str) -> int:
+    return path.count(".")
 
 
 def in_class(src: str, name: str) -> str:
@@ -95,7 +98,8 @@ class GraphModule(Module):
             raise TypeError("GraphModule.__init__() missing 1 required positional argument: 'graph'")
         if isinstance(root, Module):
             self.training = root.training
-        for path in _paths_of(graph):
+        paths = _paths_of(graph)
+        for path in paths if isinstance(root, Module) else sorted(paths, key=_depth):
             if isinstance(root, Module):
                 _copy_attr(root, self, path)
             elif not isinstance(root, dict):
@@ -115,7 +119,7 @@ class GraphModule(Module):
             graph.owning_module = self
             for place, node in enumerate(graph.find_nodes(op="placeholder")):
                 node.type = Parameter if place in self._of_parameters else node.type
-            for path in _paths_of(graph):
+            for path in sorted(_paths_of(graph), key=_depth):
                 value = next(node._c.value for node in graph.nodes if node.op == "get_attr" and node.target == path)
                 _assign_attribute(value, self, path)
         return self._graph

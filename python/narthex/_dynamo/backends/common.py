@@ -8,6 +8,7 @@ class AotAutograd:
         self.__name__ = "compiler_fn"
         self.kwargs = kwargs
         self.fits_shapes = True
+        self.is_of_program = True  # its compilers are, and their errors
 
     def __call__(self, gm, example_inputs, **kwargs):
         from ..._functorch.aot_autograd import aot_module_simplified

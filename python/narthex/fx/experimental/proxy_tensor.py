@@ -6,9 +6,11 @@ from collections.abc import Callable
 from ... import _C
 from ...nn import Parameter
 from ...utils import _pytree as pytree
+from .._of_schema import numbers_as_tensors
 from .._pytree import _PyTreeCodeGen, _PyTreeInfo
 from ..graph import Graph
 from ..graph_module import GraphModule
+from ..passes.shape_prop import note_tensors
 
 __all__ = ["ProxyTorchDispatchMode", "get_isolated_graphmodule", "get_proxy_mode", "is_fx_tracing", "make_fx"]
 
@@ -103,6 +105,8 @@ def _module(graph: _C.Graph, result, args: list, names: list, title: str) -> Gra
     results = source.graph.output_node().args[0]
     of = lambda leaf: known[results[leaf.number]] if isinstance(leaf, _Result) else leaf  # noqa: E731
     made.output(pytree.tree_map(of, result))
+    numbers_as_tensors(made)
+    note_tensors(made)
     return GraphModule(constants, made, title)
 
 

@@ -3,7 +3,7 @@
 import abc
 
 from ..node import Node
-from .tools_common import _CALLS, get_node_target
+from .tools_common import CALLABLE_NODE_OPS, get_node_target
 
 
 class OperatorSupportBase(abc.ABC):
@@ -30,7 +30,7 @@ class OperatorSupport(OperatorSupportBase):
         self._support_dict = support_dict or {}
 
     def is_node_supported(self, submodules, node: Node) -> bool:
-        if node.op not in _CALLS:
+        if node.op not in CALLABLE_NODE_OPS:
             return True
         name = get_node_target(submodules, node)
         if name not in self._support_dict:

@@ -33,6 +33,14 @@ def _extract_tensor_metadata(result, include_contiguity: bool = True) -> TensorM
     return TensorMetadata(result.shape, result.dtype, result.requires_grad, result.stride(), found, False, {})
 
 
+def note_tensors(graph) -> None:
+    """meta["tensor_meta"] of the nodes that are known to give a tensor."""
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, _C.TensorBase):
+            node.meta["tensor_meta"] = _extract_tensor_metadata(value)
+
+
 class ShapeProp(Interpreter):
     """propagate(*inputs) runs the graph; node.meta["tensor_meta"] then has a TensorMetadata, or a structure of them,
     and node.meta["type"] the result's type. fake_mode: a FakeTensorMode, in which nothing has elements."""

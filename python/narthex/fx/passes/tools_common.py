@@ -1,12 +1,18 @@
 """What passes share: names of what nodes call, and nodes brought into an order."""
 
+import operator
+from collections import deque
 from dataclasses import dataclass
 
+from ... import _C
 from ..graph import Graph
 from ..graph_module import GraphModule
 from ..node import Node, _get_qualified_name
 
-_CALLS = ("call_module", "call_function", "call_method")
+Tensors = tuple[_C.TensorBase, ...] | list[_C.TensorBase]
+TensorOrTensors = _C.TensorBase | Tensors
+NodeList, NodeSet, Names = list[Node], set[Node], list[str]
+CALLABLE_NODE_OPS = {"call_module", "call_function", "call_method"}
 
 
 def get_acc_ops_name(k) -> str:
@@ -19,7 +25,7 @@ def get_acc_ops_name(k) -> str:
 
 def get_node_target(submodules, node: Node) -> str:
     """What a node calls: the class of a module, with PyTorch's path, a function with its module, a method's name."""
-    if node.op not in _CALLS:
+    if node.op not in CALLABLE_NODE_OPS:
         raise AssertionError(
             f"Expect op types of call_module, call_method, call_function, but found {node.op}"
         )
@@ -114,8 +120,31 @@ def _in_order(nodes, own: set | None = None) -> tuple[list[Node], list[Node]]:
     return order, [node for node in nodes if left[node]]
 
 
-def _sorted(gm: GraphModule, error: type) -> GraphModule:
-    order, circle = _in_order(list(gm.graph.nodes))
+def _assertions() -> list:
+    """The functions that legalize_graph calls as soon as what they read is there: sizes, and what is said of them."""
+    import narthex
+
+    aten = narthex.ops.aten
+    signs = ("add", "mul", "sub", "floordiv", "truediv", "mod", "le", "lt", "ge", "gt", "eq", "ne")
+    return [*(getattr(operator, sign) for sign in signs), aten._assert_async.msg, aten.scalar_tensor.default]
+
+
+def _in_waves(nodes: list) -> tuple[list[Node], list[Node]]:
+    """First the nodes that read nothing, then those that read them alone, and so on; what is left over."""
+    left = {node: len(node.all_input_nodes) for node in nodes}
+    ready, order, at_once = deque(node for node in nodes if not left[node]), [], _assertions()
+    while ready:
+        order.append(ready.popleft())
+        for user in order[-1].users:
+            left[user] -= 1
+            if not left[user]:
+                first = user.op == "call_function" and user.target in at_once
+                (ready.appendleft if first else ready.append)(user)
+    return order, [node for node in nodes if left[node]]
+
+
+def _sorted(gm: GraphModule, found: tuple, error: type) -> GraphModule:
+    order, circle = found
     if circle:
         raise error(f"Input graph has cycles, unable to add {circle}")
     graph, made = Graph(tracer_cls=getattr(gm.graph, "_tracer_cls", None)), {}
@@ -127,10 +156,11 @@ def _sorted(gm: GraphModule, error: type) -> GraphModule:
 
 
 def legalize_graph(gm: GraphModule) -> GraphModule:
-    """The module with each node behind what it reads; RuntimeError where they need each other in a circle."""
-    return _sorted(gm, RuntimeError)
+    """The module with each node behind what it reads, nearest to the inputs first; RuntimeError where they need each
+    other in a circle."""
+    return _sorted(gm, _in_waves(list(gm.graph.nodes)), RuntimeError)
 
 
 def stable_topological_sort(gm: GraphModule) -> GraphModule:
     """The same; nodes that may stay stay where they are. AssertionError where there is no such order."""
-    return _sorted(gm, AssertionError)
+    return _sorted(gm, _in_order(list(gm.graph.nodes)), AssertionError)

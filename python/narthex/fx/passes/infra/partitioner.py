@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from ...graph_module import GraphModule
 from ...node import Node, _get_qualified_name
 from ..operator_support import OperatorSupportBase
-from ..tools_common import _CALLS
+from ..tools_common import CALLABLE_NODE_OPS
 from ..utils.fuser_utils import fuse_by_partitions, leads_back
 
 
@@ -58,7 +58,7 @@ class CapabilityBasedPartitioner:
 
     def _is_node_supported(self, node: Node) -> bool:
         modules = dict(self.graph_module.named_modules())
-        return node.op in _CALLS and bool(self.operator_support.is_node_supported(modules, node))
+        return node.op in CALLABLE_NODE_OPS and bool(self.operator_support.is_node_supported(modules, node))
 
     def propose_partitions(self) -> list[Partition]:
         """The parts, those further down first."""
@@ -68,7 +68,7 @@ class CapabilityBasedPartitioner:
         part_of: dict[Node, Partition] = {}
         made = 0
         for node in nodes:
-            takes = node.op in _CALLS and self.operator_support.is_node_supported(modules, node)
+            takes = node.op in CALLABLE_NODE_OPS and self.operator_support.is_node_supported(modules, node)
             if takes:
                 part_of[node] = Partition(made, [node], [order[node]])
                 made += 1
@@ -113,7 +113,7 @@ class CapabilityBasedPartitioner:
 
     def _computes(self, node: Node) -> bool:
         none = {"torch.ops.aten.view", "_operator.getitem", *self.non_compute_ops}
-        return node.op in _CALLS and (node.op != "call_function" or _name(node) not in none)
+        return node.op in CALLABLE_NODE_OPS and (node.op != "call_function" or _name(node) not in none)
 
     def _counts(self, part: Partition) -> bool:
         computing = [node for node in part.nodes if self._computes(node)]

@@ -3,6 +3,7 @@
 import functools
 import inspect
 
+from ...graph_module import GraphModule
 from .pass_base import PassResult
 
 
@@ -103,6 +104,8 @@ class PassManager:
                     text = f"An error occurred when running the '{name}' pass after the following passes: {before}"
                     raise Exception(text) from error
                 module, any_changed = result.graph_module, any_changed or result.modified
+                if isinstance(module, GraphModule):
+                    module.recompile()
                 before.append(name)
                 if self.run_checks_after_each_pass:
                     self.check(module)

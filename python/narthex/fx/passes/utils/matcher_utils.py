@@ -23,7 +23,7 @@ class InternalMatch:
 
 class SubgraphMatcher:
     """match(graph) gives the places where the graph has the pattern's ops, targets and arguments. The pattern's inputs
-    stand for anything (match_placeholder: for inputs alone), its attributes for any of the same kind, its literals for
+    stand for anything, each for another node (match_placeholder: for inputs alone), its attributes for any of the same kind, its literals for
     their like (ignore_literals: for any); match_output: what it returns is what the graph returns. What stands between
     inputs and results has no users outside. remove_overlapping_matches: no two matches share a node."""
 
@@ -113,9 +113,7 @@ class SubgraphMatcher:
         """Whether `gn`, with what it reads, stands for `pn`; `at` gets what was found."""
         if pn in at:
             return at[pn] is gn
-        if not self._nodes_are_equal(pn, gn, node_name_match):
-            return False
-        if pn.op != "placeholder" and gn in at.values():
+        if gn in at.values() or not self._nodes_are_equal(pn, gn, node_name_match):
             return False
         at[pn] = gn
         if pn.op == "placeholder":

@@ -26,7 +26,7 @@ def get_source_partitions(
     graph: Graph, wanted_sources: list[Any], filter_fn: Callable[[Node], bool] | None = None
 ) -> dict[Any, list[SourcePartition]]:
     """For each of the sources that the graph has, its calls in order: of a class of layers, by nn_module_stack, of a
-    function, the nodes that call it. filter_fn: of those the ones all of whose nodes it lets through."""
+    function, the nodes that call it, but for those that a layer calls. filter_fn: of those the ones all of whose nodes it lets through."""
     calls: dict[tuple, list[Node]] = {}
     for node in graph.nodes:
         for source in wanted_sources:
@@ -48,7 +48,9 @@ def _call_of(node: Node, source):
         name = f"{source.__module__}.{source.__qualname__}"
         own = {source, name, "torch." + name.removeprefix("narthex.")}
         return path if node.op != "placeholder" and kind in own else None
-    return node if node.op == "call_function" and node.target is source else None
+    told = node.meta.get("source_fn_stack")  # a layer's own call is the layer's
+    called = told[-1][1] if told else node.target if node.op == "call_function" else None
+    return node if called is source else None
 
 
 def _partition(nodes: list[Node], source) -> SourcePartition:
