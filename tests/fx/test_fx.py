@@ -2,6 +2,7 @@
 run."""
 
 import copy
+import importlib
 import io
 import math
 import operator
@@ -540,3 +541,53 @@ def test_errors_of_an_aot_compiler_are_the_backends() -> None:
         with pytest.raises(m._dynamo.exc.BackendCompilerFailed, match="backend='compiler_fn' raised") as told:
             m.compile(lambda x: x * 2, backend=backend)(m.ones(2))
         assert isinstance(told.value.inner_exception, KeyError)
+
+
+@nt.fx.wrap
+def not_for_proxies(x: Any) -> Any:
+    return x + 1 if float(x.sum()) > 0 else x
+
+
+def test_a_pickle_knows_what_was_wrapped() -> None:
+    gm = nt.fx.symbolic_trace(lambda x: not_for_proxies(x) * math.sqrt(x.size(0)))
+    assert gm.code.count("torch.fx._symbolic_trace.wrap(") == 2
+    again = pickle.loads(pickle.dumps(gm))
+    assert again(nt.ones(4)).tolist() == [4.0] * 4 and again.code == gm.code
+
+
+def test_arguments_that_are_given_stay_arguments() -> None:
+    def f(x: Any, flag: bool, n: int = 3, mask: Any = None) -> Any:
+        return x * n if flag and mask is None else x
+
+    told = []
+    for m in (nt, torch):
+        gm = m.fx.symbolic_trace(f, concrete_args={"flag": True, "mask": None})
+        assert gm(m.ones(2), True, 5).tolist() == [5.0, 5.0]
+        for wrong in ((False,), (True, 3, 1)):
+            with pytest.raises(AssertionError, match="has been specialized to have value"):
+                gm(m.ones(2), *wrong)
+        told.append((gm.code, [str(node.args) for node in gm.graph.nodes]))
+    assert told[0] == told[1]
+
+
+def test_parts_have_their_places_as_names() -> None:
+    def f(x: Any) -> Any:
+        _, b, c = x.split(1)
+        return c * 2, b, x[0], x.max(0)[1]
+
+    told: list = []
+    for m in (nt, torch):
+
+        def backend(gm: Any, inputs: list) -> Any:
+            told.append([(node.name, str(node.args)) for node in gm.graph.nodes])
+            return gm.forward
+
+        def compiler(gm: Any, inputs: list) -> Any:
+            told.append([(node.name, str(node.args)) for node in gm.graph.nodes])
+            return aot.make_boxed_func(gm.forward)
+
+        aot = importlib.import_module(f"{m.__name__}._functorch.aot_autograd")
+        x = m.ones(3, 2)
+        m.compile(f, backend=backend)(x)
+        m.compile(f, backend=m._dynamo.backends.common.aot_autograd(fw_compiler=compiler))(x)
+    assert told[:2] == told[2:]

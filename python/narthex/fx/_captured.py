@@ -135,6 +135,7 @@ class Reader:
         self.given: dict = {}  # (name, which result) -> node: of calls, and parts of several results
         self.parts: dict = {}  # (name, which result) -> (node, place): of calls that give several
         self.parts_of: dict = {}  # node -> {which of its results: node}
+        self.names_of: dict = {}  # node -> names of its results
         kept = {call.results[0][0] for call in calls if self._name_fits(call)}
         names = [name for name in self.behind if name not in self.call_of or name in kept]
         graph._names.used.update((name, None) for name in names)
@@ -181,6 +182,8 @@ class Reader:
         if node.op == "placeholder" and isinstance(node.value, _C.TensorBase):
             new.type = tensor_class()
         new._c, self.made[node.name] = node, new
+        if isinstance(node.value, tuple):
+            self._name_parts(new, len(node.value))
         if self.stacks is not None and node.op in ("call_function", "call_method"):
             self._tell_source(new)
 
@@ -197,6 +200,7 @@ class Reader:
             self.given[call.results[0]] = new
             self._tell(new, values[0])
             return
+        self._name_parts(new, len(call.shown))
         places = [at for at, item in enumerate(call.shown) if item is NotImplemented]
         self._tell(new, tuple(values[places.index(k)] if k in places else None for k in range(len(call.shown))))
         self.parts.update((result, (new, at)) for result, at in zip(call.results, places))
@@ -239,11 +243,17 @@ class Reader:
                 found = self.given[name, which] = self._part(found, which)
         return found
 
+    def _name_parts(self, node: Node, n: int) -> None:
+        """Each of several results has its name, used or not, before those of what follows."""
+        self.names_of[node] = [self.graph._names.create_name("getitem") for _ in range(n)]
+
     def _part(self, node: Node, which: int) -> Node:
         """The node of one of several results, in their order behind the node."""
         there = self.parts_of.setdefault(node, {})
-        with self.graph.inserting_after(there.get(max((k for k in there if k < which), default=None), node)):
-            there[which] = new = self.graph.call_function(operator.getitem, (node, which))
+        new = Node(self.graph, self.names_of[node][which], "call_function", operator.getitem, (node, which), {})
+        there.get(max((k for k in there if k < which), default=None), node).append(new)
+        self.graph._len += 1
+        there[which] = new
         of = node.meta.get("val")
         new.meta = dict(node.meta)
         if "source_fn_stack" in new.meta:

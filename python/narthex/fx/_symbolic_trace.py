@@ -12,7 +12,7 @@ from ..nn import Module, Parameter
 from .graph import Graph
 from .graph_module import GraphModule
 from .node import Node
-from .proxy import Proxy, Scope, ScopeContextManager, TraceError, TracerBase
+from .proxy import _BASE_TYPES, Proxy, Scope, ScopeContextManager, TraceError, TracerBase
 
 _wrapped: dict = {}  # (id of a module's globals, name): the globals; what fx.wrap was told of
 _tracing = False
@@ -49,8 +49,9 @@ def _proxy_in(args, kwargs):
     return None
 
 
-def _recorded(function):
-    """The function, whose calls with proxies become a node."""
+def _recorded(function, is_wrapped: bool = True):
+    """The function, whose calls with proxies become a node; is_wrapped: its source says so, since whoever traces that
+    again would look into it."""
 
     @functools.wraps(function, updated=())
     def call(*args, **kwargs):
@@ -58,7 +59,8 @@ def _recorded(function):
         if proxy is None:
             return function(*args, **kwargs)
         made = proxy.tracer.create_proxy("call_function", function, args, kwargs)
-        made.node.meta["is_wrapped"] = True
+        if is_wrapped:
+            made.node.meta["is_wrapped"] = True
         return made
 
     return call
@@ -133,6 +135,11 @@ _KEPT = {
     "typename",
     "get_default_dtype",
 }
+
+
+def _assert_is_none(value, msg: str) -> None:
+    """AssertionError for anything but None: of traces that were made for None."""
+    assert value is None, msg
 
 
 class Tracer(TracerBase):
@@ -250,21 +257,34 @@ class Tracer(TracerBase):
         function, args = inspect.unwrap(root_fn), [self.root] if is_module else []
         signature = inspect.signature(root_fn).parameters.values()
         for p in [p for p in signature if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)][is_module:]:
+            default = () if p.default is p.empty else (p.default,)
             if p.name not in concrete:
-                default = () if p.default is p.empty else (p.default,)
                 args.append(
                     self.create_proxy("placeholder", p.name, default, {}, type_expr=self._annotation(root_fn, p.name))
                 )
-            elif concrete[p.name] is None or isinstance(concrete[p.name], (bool, int, float, str, list, tuple, dict)):
-                args.append(concrete[p.name])
-            else:
+                continue
+            if isinstance(concrete[p.name], _BASE_TYPES):
+                self._assert_given(p.name, concrete[p.name], default)
+            elif not isinstance(concrete[p.name], (list, tuple, dict)):
                 kind = type(concrete[p.name]).__name__
                 raise NotImplementedError(f"concrete_args: {p.name} of type {kind} is not there yet")
+            args.append(concrete[p.name])
         for p in signature:
             if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
                 stars = "*" if p.kind is p.VAR_POSITIONAL else "**"
                 args.append(self.create_proxy("placeholder", stars + p.name, (), {}))
         return _of_plain_arguments(function), args
+
+    def _assert_given(self, name: str, value, default: tuple) -> None:
+        """The argument that `value` stands for stays one, which is checked."""
+        from .. import _assert
+
+        given = self.create_proxy("placeholder", f"{name}_1", default, {})
+        text = f"{name} has been specialized to have value {value} but got another value"
+        if value is None:
+            self.create_proxy("call_function", _assert_is_none, (given, text), {})
+        else:
+            self.create_proxy("call_function", _assert, (given == value, text), {})
 
     @staticmethod
     def _annotation(root_fn, name: str):
@@ -317,7 +337,7 @@ class Tracer(TracerBase):
             patches.attribute(Module, "__call__", module_call)
             for module, name, function in _front_functions():
                 if name not in _KEPT:
-                    patches.item(vars(module), name, _recorded(function))
+                    patches.item(vars(module), name, _recorded(function, is_wrapped=False))
             self._wrap_names(getattr(inspect.unwrap(fn), "__globals__", {}), patches)
             for module in self._autowrap_modules:
                 self._wrap_names(vars(module), patches)
@@ -358,7 +378,8 @@ def _of_plain_arguments(function):
 
 def symbolic_trace(root, concrete_args=None) -> GraphModule:
     """A GraphModule of what `root`, a module or function, does with its arguments, whatever these are; concrete_args:
-    values by name that take the place of arguments."""
+    values by name that arguments are taken to have; the graph checks that they have them, lists and dicts aside, which
+    are no longer arguments."""
     tracer = Tracer()
     graph = tracer.trace(root, concrete_args)
     name = root.__class__.__name__ if isinstance(root, Module) else root.__name__

@@ -496,7 +496,18 @@ class _Writer:
             lines = codegen._body_transformer([line.removeprefix("    ") for line in body])
             body = ["    " + line for line in "".join(lines).splitlines(keepends=True)]
         self.globals.update(codegen.additional_globals())
-        return PythonCode(f"\n\n\n{head}\n{''.join(body)}    ", self.globals)
+        return PythonCode(f"\n{self._wraps()}\n\n{head}\n{''.join(body)}    ", self.globals)
+
+    def _wraps(self) -> str:
+        """What says that functions are not to be looked into when the source is traced."""
+        wrapped = [node.target for node in self.graph.nodes if node.meta.get("is_wrapped")]
+        names = dict.fromkeys(self._global(_get_qualified_name(target), target) for target in wrapped)
+        if not names:
+            return ""
+        from ._symbolic_trace import wrap as function
+
+        wrap = self._global("torch.fx._symbolic_trace.wrap", function)
+        return "\n".join(f'{wrap}("{name}")' for name in names)
 
     def _last_uses(self) -> dict:
         """Which values a node is the last to mention."""

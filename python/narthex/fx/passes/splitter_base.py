@@ -10,6 +10,7 @@ from ...nn import Module
 from ..graph_module import GraphModule
 from ..node import Node
 from .operator_support import OperatorSupportBase, _dtype_of
+from .shape_prop import ShapeProp
 from .split_utils import move_non_tensor_nodes_on_boundary, split_by_tags
 from .tools_common import CALLABLE_NODE_OPS, FxNetAccFusionsFinder, get_node_target, is_node_output_tensor
 
@@ -128,6 +129,7 @@ class _SplitterBase:
     ) -> None:  # fmt: skip
         if not isinstance(module, GraphModule):
             raise AssertionError(f"Expected GraphModule, got {type(module)}")
+        ShapeProp(module).propagate(*sample_input)
         self.module, self.sample_input, self.operator_support = module, sample_input, operator_support
         self.settings, self._return_tuple = settings, return_tuple
         self.non_acc_submodule_name, self.tags = non_acc_submodule_name, []
