@@ -263,11 +263,22 @@ static int make_room(drive_state *drive, int n_slots) {
     return 0;
 }
 
+/* A class of torch._dynamo.exc, or NULL with an exception. */
+static PyObject *error_named(const char *name) {
+    PyObject *module = PyImport_ImportModule("narthex._dynamo.exc"), *error = module ? PyObject_GetAttrString(module, name) : NULL;
+    Py_XDECREF(module);
+    return error;
+}
+
 /* As many as may be: whatever fits none of them runs uncompiled. 0, or -1: the warning became an exception. */
 static int give_up(drive_state *drive, nxpy_point *point) {
     if (nxpy__settings.fails_at_limit) {
-        PyErr_Format(PyExc_RuntimeError, "torch.compile: %S was compiled %d times, and torch._dynamo.config."
-                     "fail_on_recompile_limit_hit is on", drive->owner->name, point->segments.n);
+        PyObject *error = error_named("FailOnRecompileLimitHit");
+        if (error) {
+            PyErr_Format(error, "torch.compile: %S was compiled %d times, and torch._dynamo.config."
+                         "fail_on_recompile_limit_hit is on", drive->owner->name, point->segments.n);
+            Py_DECREF(error);
+        }
         return -1;
     }
     point->dead = true;
@@ -347,14 +358,12 @@ static int add_segment(nxpy_point *point, nxpy_segment *segment) {
 /* torch._dynamo.config.error_on_recompile. */
 static int fail_recompile(const drive_state *drive) {
     const PyCodeObject *code = (PyCodeObject *)drive->root->code;
-    PyObject *module = PyImport_ImportModule("narthex._dynamo.exc"), *reasons = drive->owner->recompiles;
-    PyObject *error = module ? PyObject_GetAttrString(module, "RecompileError") : NULL;
+    PyObject *error = error_named("RecompileError"), *reasons = drive->owner->recompiles;
     if (error) {
         PyErr_Format(error, "Recompiling function %U in %U:%d\n    triggered by the following guard failure(s):\n    - %S",
                      code->co_name, code->co_filename, code->co_firstlineno, PyList_GET_ITEM(reasons, PyList_GET_SIZE(reasons) - 1));
     }
     Py_XDECREF(error);
-    Py_XDECREF(module);
     return -1;
 }
 

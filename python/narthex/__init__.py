@@ -112,13 +112,13 @@ _C._get_tracing_state, _C._is_tracing = _tracing_state, _is_tracing
 _C._log_api_usage_once = lambda event: None  # what is used, nobody is told
 
 _SUBMODULES = (
-    "__config__", "__future__", "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_inductor",
-    "_lazy", "_logging", "_ops", "_prims", "_refs", "_subclasses", "_tensor_str", "_utils", "accelerator", "amp",
-    "ao", "autograd", "backends", "bridge", "compiler", "cpu", "cuda", "distributed", "distributions", "export",
-    "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "linalg", "masked", "model_file",
-    "monitor", "mps", "mtia", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "package", "profiler",
-    "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special",
-    "testing", "types", "utils", "version", "xpu",
+    "__config__", "__future__", "_decomp", "_dynamo", "_export", "_functorch", "_guards", "_higher_order_ops",
+    "_inductor", "_lazy", "_logging", "_ops", "_prims", "_refs", "_subclasses", "_tensor_str", "_utils",
+    "accelerator", "amp", "ao", "autograd", "backends", "bridge", "compiler", "cpu", "cuda", "distributed",
+    "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "linalg",
+    "masked", "model_file", "monitor", "mps", "mtia", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides",
+    "package", "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal",
+    "sparse", "special", "testing", "types", "utils", "version", "xpu",
 )  # fmt: skip
 _LAZY = {
     "DispatchKey": "_C",

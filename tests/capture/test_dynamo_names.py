@@ -153,7 +153,7 @@ def test_settings_take_effect():
         assert compiled.entries == 2
         with config.patch("fail_on_recompile_limit_hit", True):
             compiled = torch.compile(function, backend="eager")
-            with pytest.raises(RuntimeError, match="fail_on_recompile_limit_hit"):
+            with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit, match="fail_on_recompile_limit_hit"):
                 for text in lengths(5):
                     compiled(ones(1), text)
     assert config.recompile_limit == 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import re
 from typing import Any
@@ -417,3 +418,34 @@ def test_conditions_and_loops() -> None:
         narthex.model_file.save(program, "steps.model")
     with pytest.raises(narthex._dynamo.exc.UserError):
         narthex.export.export(mod, (x,), dynamic_shapes=({0: narthex.export.Dim("rows")},))
+
+
+@pytest.mark.parametrize("lib", [narthex, torch], ids=["ours", "theirs"])
+def test_a_runtime_asks_what_an_input_is(lib: Any) -> None:
+    class Net(lib.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = lib.nn.Parameter(lib.ones(2))
+            self.register_buffer("kept", lib.full((2,), 2.0))
+            self.register_buffer("dropped", lib.full((2,), 3.0), persistent=False)
+            self.table = lib.full((2,), 4.0)
+
+        def forward(self, x):
+            return x * self.weight + self.kept * self.dropped - self.table
+
+    asked = importlib.import_module(f"{lib.__name__}._export.utils")
+    program = lib.export.export(Net(), (lib.ones(2),))
+    told = []
+    for node in program.graph.find_nodes(op="placeholder"):
+        given = [asked.get_param, asked.get_buffer, asked.get_lifted_tensor_constant]
+        kinds = [asked.is_param, asked.is_buffer, asked.is_lifted_tensor_constant]
+        values = [get(program, node) for get in given]
+        assert [value is not None for value in values] == [is_one(program, node) for is_one in kinds]
+        told.append((node.name, [None if value is None else value[0].item() for value in values]))
+    assert told == [
+        ("p_weight", [1, None, None]),
+        ("b_kept", [None, 2, None]),
+        ("b_dropped", [None, 3, None]),
+        ("c_table", [None, None, 4]),
+        ("x", [None, None, None]),
+    ]

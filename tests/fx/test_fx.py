@@ -576,17 +576,17 @@ def test_parts_have_their_places_as_names() -> None:
         return c * 2, b, x[0], x.max(0)[1]
 
     told: list = []
+
+    def backend(gm: Any, inputs: list) -> Any:
+        told.append([(node.name, str(node.args)) for node in gm.graph.nodes])
+        return gm.forward
+
     for m in (nt, torch):
+        boxed = importlib.import_module(f"{m.__name__}._functorch.aot_autograd").make_boxed_func
 
-        def backend(gm: Any, inputs: list) -> Any:
-            told.append([(node.name, str(node.args)) for node in gm.graph.nodes])
-            return gm.forward
+        def compiler(gm: Any, inputs: list, boxed: Callable = boxed) -> Any:
+            return boxed(backend(gm, inputs))
 
-        def compiler(gm: Any, inputs: list) -> Any:
-            told.append([(node.name, str(node.args)) for node in gm.graph.nodes])
-            return aot.make_boxed_func(gm.forward)
-
-        aot = importlib.import_module(f"{m.__name__}._functorch.aot_autograd")
         x = m.ones(3, 2)
         m.compile(f, backend=backend)(x)
         m.compile(f, backend=m._dynamo.backends.common.aot_autograd(fw_compiler=compiler))(x)

@@ -3,7 +3,7 @@ nothing.
 
 recompile_limit (cache_size_limit): pieces that are compiled for one place in a function. automatic_dynamic_shapes:
 what was seen to change is left open. assume_static_by_default: False leaves all sizes open from the start. disable:
-compiled functions run uncompiled. fail_on_recompile_limit_hit: RuntimeError instead of running uncompiled behind it.
+compiled functions run uncompiled. fail_on_recompile_limit_hit: an exception, not running uncompiled behind it.
 suppress_errors: a graph that a backend fails on runs as it was captured. error_on_recompile: exc.RecompileError where a
 function is compiled again. specialize_int, specialize_float: such numbers are never left open.
 reorderable_logging_functions: functions (print) whose calls wait until the graph has run instead of ending it; their

@@ -12,6 +12,10 @@ class RecompileError(TorchDynamoException):
     """A function is compiled again while config.error_on_recompile is on."""
 
 
+class FailOnRecompileLimitHit(RuntimeError):
+    """A function was compiled as often as it may be while config.fail_on_recompile_limit_hit is on."""
+
+
 class InternalTorchDynamoError(TorchDynamoException):
     """PyTorch's for errors of its own; nothing raises it here: such an error comes through as it is."""
 

@@ -12,7 +12,8 @@ from ..node import Node
 from .operator_support import OperatorSupportBase, _dtype_of
 from .shape_prop import ShapeProp
 from .split_utils import move_non_tensor_nodes_on_boundary, split_by_tags
-from .tools_common import CALLABLE_NODE_OPS, FxNetAccFusionsFinder, get_node_target, is_node_output_tensor
+from .tools_common import CALLABLE_NODE_OPS as CALLS
+from .tools_common import FxNetAccFusionsFinder, get_node_target, is_node_output_tensor
 
 __all__ = [
     "FxNetAccNodesFinder", "FxNetSplitterInternalError", "SplitResult", "Subgraph", "generate_inputs_for_submodules",
@@ -48,7 +49,7 @@ class FxNetAccNodesFinder:
     def __call__(self) -> set[Node]:
         modules = dict(self.module.named_modules())
         support = self.operator_support
-        calls = [node for node in self.module.graph.nodes if node.op in CALLABLE_NODE_OPS]
+        calls = [node for node in self.module.graph.nodes if node.op in CALLS]
         self.acc_nodes = {node for node in calls if support.is_node_supported(modules, node)}
         if not self.allow_non_tensor:
             self.reduce_acc_nodes_non_tensor_input()
@@ -57,7 +58,7 @@ class FxNetAccNodesFinder:
 
     def reduce_acc_nodes_non_tensor_input(self) -> None:
         """Gives back what reads something of the other side that is no tensor."""
-        others = [node for node in self.module.graph.nodes if node.op in CALLABLE_NODE_OPS and node not in self.acc_nodes]
+        others = [node for node in self.module.graph.nodes if node.op in CALLS and node not in self.acc_nodes]
         self.reduce_acc_nodes_non_tensor_input_helper([node for node in others if not is_node_output_tensor(node)])
 
     def reduce_acc_nodes_non_tensor_input_helper(self, cpu_worklist: list[Node]) -> None:
@@ -142,11 +143,11 @@ class _SplitterBase:
 
     # ---- who needs whom
     def _calls(self) -> list[Node]:
-        return [node for node in self.module.graph.nodes if node.op in CALLABLE_NODE_OPS]
+        return [node for node in self.module.graph.nodes if node.op in CALLS]
 
     def find_deps(self) -> dict[Node, set[Node]]:
         """For each call the calls that it reads."""
-        return {node: {given for given in node.all_input_nodes if given.op in CALLABLE_NODE_OPS} for node in self._calls()}
+        return {node: {given for given in node.all_input_nodes if given.op in CALLS} for node in self._calls()}
 
     def update_deps_for_fusions(self) -> None:
         """Has what stands together need all that one of it needs."""
@@ -164,7 +165,7 @@ class _SplitterBase:
     def find_parent_nodes_of_subgraph(self, tag: str) -> set[Node]:
         """What a subgraph reads of others."""
         own = [node for node in self._calls() if getattr(node, "tag", None) == tag]
-        return {given for node in own for given in node.all_input_nodes if given.op in CALLABLE_NODE_OPS and given.tag != tag}
+        return {given for node in own for given in node.all_input_nodes if given.op in CALLS and given.tag != tag}
 
     def starter_nodes(self) -> tuple[set[Node], set[Node]]:
         """The calls that read inputs and attributes alone: those that are left, and those of the accelerator."""

@@ -23,9 +23,10 @@ class InternalMatch:
 
 class SubgraphMatcher:
     """match(graph) gives the places where the graph has the pattern's ops, targets and arguments. The pattern's inputs
-    stand for anything, each for another node (match_placeholder: for inputs alone), its attributes for any of the same kind, its literals for
-    their like (ignore_literals: for any); match_output: what it returns is what the graph returns. What stands between
-    inputs and results has no users outside. remove_overlapping_matches: no two matches share a node."""
+    stand for anything, each for another node (match_placeholder: for inputs alone), its attributes for any of the same
+    kind, its literals for their like (ignore_literals: for any); match_output: what it returns is what the graph
+    returns. What stands between inputs and results has no users outside. remove_overlapping_matches: no two matches
+    share a node."""
 
     def __init__(
         self, pattern: Graph, match_output: bool = False, match_placeholder: bool = False,

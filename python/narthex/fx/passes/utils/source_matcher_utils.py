@@ -26,7 +26,8 @@ def get_source_partitions(
     graph: Graph, wanted_sources: list[Any], filter_fn: Callable[[Node], bool] | None = None
 ) -> dict[Any, list[SourcePartition]]:
     """For each of the sources that the graph has, its calls in order: of a class of layers, by nn_module_stack, of a
-    function, the nodes that call it, but for those that a layer calls. filter_fn: of those the ones all of whose nodes it lets through."""
+    function, the nodes that call it, but for those that a layer calls. filter_fn: of those the ones all of whose nodes
+    it lets through."""
     calls: dict[tuple, list[Node]] = {}
     for node in graph.nodes:
         for source in wanted_sources:

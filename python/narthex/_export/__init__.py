@@ -1,0 +1,1 @@
+"""torch._export: what runtimes ask of an exported program."""
