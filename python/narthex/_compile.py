@@ -5,7 +5,7 @@ from . import _C
 if _C.log_settings() is not None:
     from . import _logging  # noqa: F401  (TORCH_LOGS names what it shows)
 
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 
 forced: list = [None]  # the Backend of set_stance(force_backend=)
@@ -53,6 +53,8 @@ class Backend:
         try:
             with dynamo_timed("OutputGraph.call_user_compiler"):
                 result = of.backend(_module_of(graph, example_inputs), list(example_inputs), **of.keywords)
+            if not callable(result):
+                raise AssertionError(f"compiler_fn did not return callable: it gave a {type(result).__name__}")
         except Exception as error:
             if not config.suppress_errors:
                 if of.is_ours or isinstance(error, (_C.Unsupported, MemoryError)):
@@ -64,8 +66,6 @@ class Backend:
 
             getLogger("torch._dynamo").warning("%r failed on a graph, which runs as captured", self, exc_info=True)
             return graph
-        if not callable(result):
-            raise TypeError(f"compile: backend {self!r} returned {type(result).__name__}; it must return a callable")
         return result
 
     def __repr__(self) -> str:

@@ -314,7 +314,10 @@ def _scoped_library(*args, **kwargs):
 
 
 def define(qualname: str, schema, *, lib: Library | None = None, tags=()):
-    """Adds the operator `qualname` ("namespace::name") with a signature "(Tensor x) -> Tensor"."""
+    """Adds the operator `qualname` ("namespace::name") with a signature "(Tensor x) -> Tensor". define(library,
+    "name(Tensor x) -> Tensor") decorates the kernel of the operator that it adds to a library."""
+    if isinstance(qualname, Library):
+        return _maybe_decorator(lambda fn: qualname.impl(qualname.define(schema), fn), None)
     if not isinstance(qualname, str):
         raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}")
     if "::" not in qualname:
@@ -322,6 +325,7 @@ def define(qualname: str, schema, *, lib: Library | None = None, tags=()):
     op = _define(parse(qualname + schema))
     if lib is not None:
         lib._defined.append(op.schema.name)
+    return None
 
 
 def _maybe_decorator(put: Callable, func):
@@ -338,7 +342,9 @@ def _maybe_decorator(put: Callable, func):
 
 def impl(qualname, types, func=None, *, lib: Library | None = None):
     """Gives an operator its kernel for device types ("cpu", "default": all) or dispatch keys; a decorator without
-    `func`."""
+    `func`. impl(library, name, dispatch_key="") decorates a kernel of a library's operator."""
+    if isinstance(qualname, Library):
+        return _maybe_decorator(lambda fn: qualname.impl(types, fn, func or ""), None)
     return _maybe_decorator(lambda fn: _put_kernel(_operator(qualname), fn, types), func)
 
 

@@ -49,6 +49,9 @@ def test_explain():
     told = dynamo.explain(function)(ones(2))
     assert (told.graph_count, told.graph_break_count, told.op_count) == (2, 1, 2)
     assert [len(ops) for ops in told.ops_per_graph] == [1, 1]
+    first = told.break_reasons[0].user_stack[0]
+    assert first.name == "function" and 'print(end="")' in first.line and str(first) in str(told)
+    assert [len(ops) for ops in dynamo.explain(lambda x: x.sin() + 1)(ones(2)).ops_per_graph] == [1]
     assert "print" in told.break_reasons[0].reason and "Graph Break Count: 1" in str(told)
 
 

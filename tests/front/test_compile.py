@@ -74,7 +74,7 @@ def test_targets_of_nodes_are_what_is_called():
 
 
 def test_backend_must_return_a_callable():
-    with pytest.raises(TypeError, match="must return a callable"):
+    with pytest.raises(nt._dynamo.exc.BackendCompilerFailed, match="compiler_fn did not return callable"):
         nt.compile(f, backend=lambda gm, example_inputs: 3)(*arguments())
 
 

@@ -181,3 +181,22 @@ def test_what_may_not_be_overridden(t):
     with pytest.raises(TypeError, match="mutates_args"):
         t.library.custom_op("allowed::g")
     own._destroy()
+
+
+@pytest.mark.parametrize("t", BOTH)
+def test_a_library_comes_first(t):
+    library = t.library.Library("first", "DEF")
+
+    @t.library.define(library, "plus(Tensor x, int n) -> Tensor")
+    def plus(x, n):
+        return x + n
+
+    library.define("twice(Tensor x) -> Tensor")
+
+    @t.library.impl(library, "twice", "CPU")
+    def twice(x):
+        return x * 2
+
+    assert plus(t.ones(1), 2) == 3 and twice(t.ones(1)) == 2
+    assert t.ops.first.twice(t.ops.first.plus(t.ones(1), 1)).item() == 4
+    library._destroy()

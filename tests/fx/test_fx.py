@@ -568,6 +568,8 @@ def test_arguments_that_are_given_stay_arguments() -> None:
                 gm(m.ones(2), *wrong)
         told.append((gm.code, [str(node.args) for node in gm.graph.nodes]))
     assert told[0] == told[1]
+    gm = nt.fx.symbolic_trace(f, concrete_args={"flag": True, "mask": None})
+    assert pickle.loads(pickle.dumps(gm)).code == gm.code
 
 
 def test_parts_have_their_places_as_names() -> None:

@@ -167,6 +167,18 @@ def relabelled(lib: Any) -> list:
     return [*codes, orders, kinds, gm.print_readable(print_output=False).split("class ")[-1].split()]
 
 
+def declined(lib: Any) -> list:
+    support = module(lib, "operator_support").OpSupports.decline_if_input_dtype(lib.int64)
+    gm = lib.fx.symbolic_trace(lambda x, n: lib.cat([x * n, x], 0))
+    module(lib, "shape_prop").ShapeProp(gm).propagate(lib.ones(2), 3)
+    return [support.is_node_supported({}, node) for node in gm.graph.nodes if node.op == "call_function"]
+
+
+def test_numbers_have_a_type() -> None:
+    found, wanted = (declined(lib) for lib in LIBS)
+    assert found == wanted
+
+
 def test_what_passes_leave() -> None:
     found, wanted = (relabelled(lib) for lib in LIBS)
     assert found == wanted

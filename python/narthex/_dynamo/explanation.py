@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from time import perf_counter
+from traceback import FrameSummary
 from typing import Any
 
 from . import utils
@@ -9,7 +10,7 @@ from . import utils
 
 @dataclass
 class GraphCompileReason:
-    """Why a graph ended where it did."""
+    """Why a graph ended where it did; user_stack: FrameSummary of the line."""
 
     reason: str
     user_stack: list
@@ -34,9 +35,7 @@ class ExplainOutput:
         lines += [f"Op Count: {self.op_count}", "Break Reasons:"]
         for number, reason in enumerate(self.break_reasons, 1):
             lines += [f"  Break Reason {number}:", f"    Reason: {reason.reason}", "    User Stack:"]
-            lines += [
-                f"      <FrameSummary file {file}, line {line} in {name}>" for file, line, name in reason.user_stack
-            ]
+            lines += [f"      {frame}" for frame in reason.user_stack]
         lines.append("Ops per Graph:")
         for number, ops in enumerate(self.ops_per_graph or [], 1):
             lines += [f"  Ops {number}:", *(f"    {op}" for op in ops)]
@@ -56,7 +55,8 @@ def explain(f, *extra_args, **extra_kwargs):
         def collect(code, reason, detail, file, line, function) -> None:
             if code:
                 text = f"{reason}: {detail}" if detail else reason
-                reasons.append(GraphCompileReason(text, [(file, line, function)]))
+                frame = FrameSummary(file, line, function, lookup_line=False)
+                reasons.append(GraphCompileReason(text, [frame]))
 
         utils.collectors.append(collect)
         began = perf_counter()
@@ -64,13 +64,13 @@ def explain(f, *extra_args, **extra_kwargs):
             OptimizeContext(make_backend(recorder))(f)(*args, **kwargs)
         finally:
             utils.collectors.remove(collect)
-        ops = [[n.target for n in g.graph.nodes if n.op.startswith("call")] for g in recorder.graphs]
+        ops = [[n.target for n in g.graph.find_nodes(op="call_function")] for g in recorder.graphs]
         return ExplainOutput(
             recorder.graphs,
             len(ops),
             max(len(ops) - 1, 0),
             reasons,
-            sum(n.op == "call_function" for g in recorder.graphs for n in g.graph.nodes),
+            sum(map(len, ops)),
             ops,
             compile_times=f"{perf_counter() - began:.4f} s, the run included",
         )

@@ -139,7 +139,10 @@ _KEPT = {
 
 def _assert_is_none(value, msg: str) -> None:
     """AssertionError for anything but None: of traces that were made for None."""
-    assert value is None, msg
+    if isinstance(value, Proxy):
+        value.tracer.create_proxy("call_function", _assert_is_none, (value, msg), {})
+    else:
+        assert value is None, msg
 
 
 class Tracer(TracerBase):

@@ -6,6 +6,7 @@ from ... import _C
 
 ENGINE_MODES = {
     "default": "max-autotune",
+    "lite": "max-autotune",
     "max-autotune": "max-autotune",
     "max-autotune-no-cudagraphs": "max-autotune",
     "reduce-overhead": "reduce-overhead",

@@ -15,9 +15,11 @@ class OperatorSupportBase(abc.ABC):
 
 
 def _dtype_of(node: Node):
-    """The dtype that shape propagation has found."""
+    """The dtype that shape propagation has found; of what is no tensor, its type."""
     meta = node.meta.get("tensor_meta")
     value = node.meta.get("val") if meta is None else meta
+    if value is None and "type" in node.meta:
+        return node.meta["type"]
     if value is None:
         raise AssertionError(f"no dtype is known of {node}: propagate shapes first")
     return value[0].dtype if isinstance(value, (list, tuple)) and not hasattr(value, "dtype") else value.dtype

@@ -9,7 +9,7 @@ from ... import inference_mode
 from ...nn import Module
 from ..graph_module import GraphModule
 from ..node import Node
-from .operator_support import OperatorSupportBase, _dtype_of
+from .operator_support import OperatorSupportBase
 from .shape_prop import ShapeProp
 from .split_utils import move_non_tensor_nodes_on_boundary, split_by_tags
 from .tools_common import CALLABLE_NODE_OPS as CALLS
@@ -276,8 +276,8 @@ class _SplitterBase:
         """Prints and gives which kinds of calls are taken and which are left, with the dtypes of their arguments."""
         modules, kinds = dict(self.module.named_modules()), ({}, {})
         for node in self._calls():
-            name, given = get_node_target(modules, node), tuple(map(_dtype_or_none, node.all_input_nodes))
-            places = tuple(dtype for dtype in given if dtype is not None)
+            name, given = get_node_target(modules, node), (arg for arg in node.args if isinstance(arg, Node))
+            places = tuple(dtype for dtype in map(_dtype_or_none, given) if dtype is not None)
             kinds[self.operator_support.is_node_supported(modules, node)][f"{name}: ({places}, {{}})"] = None
         text = "\nSupported node types in the model:\n" + "".join(f"{line}\n" for line in kinds[True])
         text += "\nUnsupported node types in the model:\n" + "".join(f"{line}\n" for line in kinds[False])
@@ -298,5 +298,4 @@ class _SplitterBase:
 
 
 def _dtype_or_none(node: Node):
-    meta = node.meta.get("tensor_meta")
-    return None if meta is None else _dtype_of(node)
+    return getattr(node.meta.get("tensor_meta"), "dtype", None)
