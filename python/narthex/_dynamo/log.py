@@ -164,7 +164,7 @@ def _on_recompile(reason) -> None:
     _artifact("recompiles", f"Recompiling: a guard failed:\n    - {reason}")
 
 
-def _on_run(name: str) -> None:
+def _on_run(name: str, guards_ns: int = 0) -> None:
     """A compiled piece runs for the first time; nothing is said of it."""
 
 
