@@ -105,15 +105,9 @@ static nx_status lay(norm *w, const nx_array *input, const nx_array *g, const nx
     const nx_array *all[3] = {input, g, result0};
     w->by_channels = w->channels > 1 && (w->inner == 1 || !input->contiguous);
     for (int k = 0; k < 3; k++) w->by_channels &= all[k] == NULL || lies_by_channels(all[k]);
-    if (w->by_channels) {
-        w->x = input->data;
-        w->g = g ? g->data : NULL;
-        w->out = result0 ? result0->data : NULL;
-        return NX_OK;
-    }
-    NX_TRY(nx__lay(&w->laid, input, w->dtype, true, &w->x));
-    NX_TRY(nx__lay(&w->laid, g, w->dtype, true, &w->g));
-    return nx__lay(&w->laid, result0, w->dtype, false, &w->out);
+    NX_TRY(nx__lay_unless(w->by_channels, &w->laid, input, w->dtype, true, &w->x));
+    NX_TRY(nx__lay_unless(w->by_channels, &w->laid, g, w->dtype, true, &w->g));
+    return nx__lay_unless(w->by_channels, &w->laid, result0, w->dtype, false, &w->out);
 }
 
 /* All channels, from operands laid as they are to a result that goes where it belongs. */

@@ -173,16 +173,11 @@ static nx_status lay(norm *w, const nx_array *input, const nx_array *g, const nx
     w->by_channels = !input->contiguous && input->sizes[0] == w->images && input->sizes[1] == w->channels;
     for (int k = 0; k < 3; k++)
         w->by_channels &= all[k] == NULL || (nx_is_channels_last(all[k]) && all[k]->dtype == w->dtype);
-    if (w->by_channels) {
-        w->x = input->data;
-        w->g = g ? g->data : NULL;
-        w->out = result0 ? result0->data : NULL;
-        return NX_OK;
-    }
-    NX_TRY(nx__lay(&w->laid, input, w->dtype, true, &w->x));
-    NX_TRY(nx__lay(&w->laid, g, w->dtype, true, &w->g));
-    w->by_channels = w->inner == 1;
-    return nx__lay(&w->laid, result0, w->dtype, false, &w->out);
+    NX_TRY(nx__lay_unless(w->by_channels, &w->laid, input, w->dtype, true, &w->x));
+    NX_TRY(nx__lay_unless(w->by_channels, &w->laid, g, w->dtype, true, &w->g));
+    NX_TRY(nx__lay_unless(w->by_channels, &w->laid, result0, w->dtype, false, &w->out));
+    w->by_channels |= w->inner == 1;
+    return NX_OK;
 }
 
 static nx_status run_units(norm *w, const nx_array *input, const nx_array *g, nx_array *result0, nx_parallel_fn *fn) {

@@ -320,6 +320,12 @@ static PyObject *graph_spellings(PyObject *self, void *unused) {
     return Py_NewRef(rows ? rows : Py_None);
 }
 
+static PyObject *graph_has_numbers(PyObject *self, void *unused) {
+    const nx_node *node = get_graph(self)->first;
+    while (node && nx_node_int_code(node) < 0) node = node->next;
+    return PyBool_FromLong(node != NULL);
+}
+
 static PyObject *graph_level(PyObject *self, void *unused) {
     return PyUnicode_FromString(get_graph(self)->level == NX_GRAPH_CAPTURED ? "captured" : "functional");
 }
@@ -553,6 +559,7 @@ static PyMethodDef graph_methods[] = {
 static PyGetSetDef graph_getset[] = {
     {"nodes", graph_nodes, NULL, "Views of the nodes, in order.", NULL},
     {"level", graph_level, NULL, "captured or functional.", NULL},
+    {"has_numbers", graph_has_numbers, NULL, "Whether it has calls that give a number: it holds for more than one size then.", NULL},
     {"spellings", graph_spellings, NULL, "List of calls as the program spelled them (py/notes/spelling.c), or None.", NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL}};

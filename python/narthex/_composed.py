@@ -2,7 +2,7 @@
 
 from . import _C
 from ._shells import shells_of_module
-from .amp._float32 import in_float32
+from .amp.autocast_mode import in_float32
 
 _KINDS = {_C.float16: "Half", _C.bfloat16: "BFloat16", _C.float32: "Float", _C.float64: "Double", _C.bool: "Bool",
           _C.uint8: "Byte", _C.int8: "Char", _C.int16: "Short", _C.int32: "Int", _C.int64: "Long"}  # fmt: skip

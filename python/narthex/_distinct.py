@@ -4,7 +4,7 @@ from collections import namedtuple
 
 from . import _C
 from ._shells import shells_of_module
-from .amp._float32 import in_float32
+from .amp.autocast_mode import in_float32
 
 histogram_result = namedtuple("histogram", ("hist", "bin_edges"))
 histogramdd_result = namedtuple("histogramdd", ("hist", "bin_edges"))

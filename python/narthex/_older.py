@@ -6,7 +6,7 @@ from builtins import range as range_
 
 from . import _C
 from ._shells import shells_of_module
-from .amp._float32 import in_float32
+from .amp.autocast_mode import in_float32
 
 
 def celu_(input, alpha=1.0):

@@ -4,7 +4,7 @@ import warnings
 
 from . import _C
 from ._shells import shells_of_module
-from .amp._float32 import in_float32
+from .amp.autocast_mode import in_float32
 from .nn.functional import fold, pad
 
 _KINDS = {_C.float32: "Float", _C.float64: "Double", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",

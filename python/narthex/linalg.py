@@ -6,7 +6,7 @@ from . import _C
 from ._absent import getter as _getter
 from ._C import _LinAlgError as LinAlgError  # noqa: F401
 from ._shells import shells_of_module as _shells
-from .amp._float32 import in_float32
+from .amp.autocast_mode import in_float32
 
 _operators = {
     name.rpartition(".linalg_")[2]: function

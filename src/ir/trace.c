@@ -212,7 +212,7 @@ static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value 
     if (tracer->key == NX_KEY_AT_CAPTURE) source.no_grad = thread->grad_disabled && !tracer->no_grad_before;
     nx_status status = nx_node_set_source(node, &source);
     if (status == NX_OK) status = set_shapes(node, out, n);
-    node->apart = apart(op, in, out, n);
+    if (tracer->key == NX_KEY_AT_CAPTURE) node->apart = apart(op, in, out, n);
     for (int k = 0; k < node->n_results && status == NX_OK; k++) {
         if (out[k].tag == NX_TAG_TENSOR) status = nx_tracer_bind(tracer, out[k].tensor, node, k);
     }

@@ -151,6 +151,26 @@ def _cast(value, device_type: str, dtype):
     return value
 
 
+def _run_cast(function, args, kwargs, device_type: str, dtype):
+    """function(*args, **kwargs) with autocast off on arguments cast to `dtype`."""
+    with autocast(device_type, enabled=False):
+        return function(*_cast(args, device_type, dtype), **_cast(kwargs, device_type, dtype))
+
+
+def in_float32(function):
+    """Decorates a function of Python that autocast runs in float32, as an operator's `autocast float32` row says it.
+    Its first argument is a tensor, whose device counts."""
+
+    @wraps(function)
+    def call(*args, **kwargs):
+        first = args[0] if args else next(iter(kwargs.values()), None)
+        if not isinstance(first, _C.TensorBase) or not _C.autocast_get(first.device.type)[0]:
+            return function(*args, **kwargs)
+        return _run_cast(function, args, kwargs, first.device.type, _C.float32)
+
+    return call
+
+
 def custom_fwd(fwd=None, *, device_type: str, cast_inputs=None):
     """Decorates the forward of an autograd.Function: it runs with autocast off on inputs cast to `cast_inputs`."""
     if fwd is None:
@@ -162,8 +182,7 @@ def custom_fwd(fwd=None, *, device_type: str, cast_inputs=None):
         args[0]._fwd_used_autocast = enabled and cast_inputs is None
         if cast_inputs is None or not enabled:
             return fwd(*args, **kwargs)
-        with autocast(device_type, enabled=False):
-            return fwd(*_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
+        return _run_cast(fwd, args, kwargs, device_type, cast_inputs)
 
     return decorate_fwd
 

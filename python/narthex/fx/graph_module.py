@@ -139,10 +139,9 @@ class GraphModule(Module):
 
     @property
     def _has_open_sizes(self) -> bool:
-        """Whether it is a captured graph that holds for more than one size: it has calls that give a number then."""
-        calls = ("call_function", "call_method")
+        """Whether it is a captured graph that holds for more than one size."""
         graph = self.captured_graph
-        return graph is not None and any(node.op in calls and node.operator is None for node in graph.nodes)
+        return graph is not None and graph.has_numbers
 
     @property
     def was_edited(self) -> bool:
