@@ -37,7 +37,9 @@ def write_reduce(world, sibling, add, header):
     return names
 
 
-AHEAD = 2048  # bytes behind what is folded now, which are asked for: what the processor asks for alone comes too late
+# Bytes behind what is folded now, which are asked for: what the processor asks for alone comes too late; of two streams
+# (reduce.c), which it follows better than one, it comes in time.
+AHEAD = 2048
 
 
 class Fold:
@@ -132,8 +134,9 @@ int64_t {self.short}_strided({self.number} *s, const char *x, int64_t step, int6
             bring, element = self.brought("at", f"{self.twice}i + ", 4 * width, 4 * width)
             joined = self.four(element(f"{k * self.lanes} + k") for k in range(4))
             by_fours = f"""
+        const int64_t ahead = n > NX_REDUCE_PIECE ? {AHEAD} : 0;
         for (; i + {4 * width} <= n; i += {4 * width}) {{
-            for (int k = 0; k < 4; k++) __builtin_prefetch((const char *)(at + i) + 64 * k + {AHEAD});
+            for (int k = 0; k < 4; k++) __builtin_prefetch((const char *)(at + i) + 64 * k + ahead);
 {bring}{self.together}            for (int k = 0; k < {self.lanes}; k++) s[k] = {joined};
         }}"""
         places = [f"s[{self.twice}(i % {width}){part}]" for part in ["", " + 1"][: 1 + self.in_parts]]

@@ -102,7 +102,6 @@ typedef struct nx_point {
 } nx_point;
 /* Then its loop must not be run without the check that nx_point_kernel makes. */
 static inline bool nx_point_may_fail(const nx_point *point, nx_dtype dtype) { return point->divisor && !nx_is_differentiable(dtype); }
-enum { NX_REDUCE_CHUNK = 1024 }; /* eager and tile programs fold and merge in chunks of this many elements */
 typedef struct nx_reduce {
     int dim_param;       /* index of the dim argument, -1: all dimensions */
     int keepdim_param;   /* -1: False */

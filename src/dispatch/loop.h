@@ -38,5 +38,8 @@ typedef struct nx_reduce_loop {
     int strands;
 } nx_reduce_loop;
 enum { NX_REDUCE_COLUMNS = 64, NX_REDUCE_FEW = 4 };
+/* Eager and tile programs fold and merge in chunks of this many elements. A piece of one is folded in turns with a piece of
+ * another one (iter/reduce.c). */
+enum { NX_REDUCE_CHUNK = 1024, NX_REDUCE_PIECE = NX_REDUCE_CHUNK / 4 };
 
 #endif

@@ -227,3 +227,16 @@ def test_sizes_that_are_split(name: str, level: str) -> None:
 def test_what_is_lost_grows_with_the_logarithm(sums: Callable[[], Any]) -> None:
     exact = float(torch.tensor(0.1))
     assert sums().sub(exact).abs().max().item() / exact < 4e-6
+
+
+def test_what_is_read_in_two_places_has_the_bits_of_one() -> None:
+    """More than caches hold is folded in two places in turns; halves of it, which are not far, in one."""
+    near = 1 << 22  # elements: 16 MiB
+    x = nt.randn(2, near, generator=nt.Generator().manual_seed(1))
+    rows = nt.cat([x[:1].sum(1), x[1:].sum(1)])
+    assert x.sum(1).equal(rows)
+    assert x.t().contiguous().t().sum(1).equal(rows)
+    whole = x.view(-1)[: near + 12_345]
+    compiled = nt.compile(lambda t: (t * 1).sum())
+    assert whole.sum().equal(compiled(whole))
+    assert whole.double().sum().item() == pytest.approx(whole.sum().item(), abs=0.1)
