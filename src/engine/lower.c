@@ -337,15 +337,16 @@ nx_status nx__program_finish(nx_program *p) {
 }
 
 /* ---- fusing ---------------------------------------------------------------------------------- */
-/* Whether there is something to fuse, point operators or one behind a convolution: fusing moves nodes. */
+/* Whether there may be something to fuse, point operators or one behind a convolution, or rows that nobody reads: nodes move. */
 static bool may_fuse(const nx_graph *graph) {
-    int n_points = 0, n_convolutions = 0;
+    int n_points = 0, n_convolutions = 0, n_parts = 0;
     for (const nx_node *node = graph->first; node; node = node->next) {
         if (node->op == NULL) continue;
         n_points += node->op->def->kind == NX_KIND_POINT || node->op->def->kind == NX_KIND_REDUCE;
         n_convolutions += node->op == nx_known(NX_KNOWN_CONVOLUTION);
+        n_parts += node->op == nx_known(NX_KNOWN_SLICED) || node->op == nx_known(NX_KNOWN_SELECTED);
     }
-    return (n_points >= 2 || (n_points && n_convolutions)) && !nx_flag.reference;
+    return (n_points >= 2 || (n_points && n_convolutions) || n_parts) && !nx_flag.reference;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -453,6 +454,7 @@ static nx_status lower(nx_graph *graph, nx_device device, bool fuse, bool consta
         status = nx_fail(NX_RUNTIME, "compile: device type %d is not loaded", device.type);
         goto fail;
     }
+    if (fuse) NX_TRY_FAIL(nx_pass_demand(graph));
     if (fuse && device.type == 0) NX_TRY_FAIL(nx_pass_follow(graph));
     if (fuse) NX_TRY_FAIL(nx_pass_fuse(graph, &l.regions));
     NX_TRY_FAIL(prepare(&l, graph));

@@ -203,6 +203,11 @@ nx_status nx_pass_place(nx_graph *graph, nx_device device) {
     return NX_OK;
 }
 
+nx_status nx_pass_demand(nx_graph *graph) {
+    THROUGH_GATE(demand, graph, nx__do_demand(graph));
+    return NX_OK;
+}
+
 nx_status nx_pass_follow(nx_graph *graph) {
     THROUGH_GATE(follow, graph, nx__do_follow(graph));
     return NX_OK;

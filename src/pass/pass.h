@@ -66,6 +66,9 @@ NX_MUST_USE nx_status nx_pass_run(nx_graph *graph, const char *letters);
 /* Lets calls on the CPU that depend on nothing outside, and whose values go to `device`, compute there. */
 NX_MUST_USE nx_status nx_pass_place(nx_graph *graph, nx_device device);
 
+/* Computes only those places along a dimension that are read: x[:, -1] moves before what makes x. */
+NX_MUST_USE nx_status nx_pass_demand(nx_graph *graph);
+
 /* For programs of the CPU: convolutions take what follows them element by element. */
 NX_MUST_USE nx_status nx_pass_follow(nx_graph *graph);
 const nx_op *nx_convolution_point_op(void); /* what they become: ops/window/conv.c */

@@ -31,10 +31,13 @@ nx_status nx__do_fold(nx_graph *graph);
 nx_status nx__do_cse(nx_graph *graph);
 nx_status nx__do_dce(nx_graph *graph);
 nx_status nx__do_place(nx_graph *graph, nx_device device);
+nx_status nx__do_demand(nx_graph *graph);
 nx_status nx__do_follow(nx_graph *graph);
 nx_status nx__do_fuse(nx_graph *graph, nx_regions *out);
 nx_status nx__do_reinplace(const nx_graph *graph, const int *result_of, uint8_t *reuse);
 nx_status nx__find_writes(const nx_graph *graph, bool *any);
+/* node->data of the output and of the views that lead to it is set; whoever asked clears it. */
+void nx__mark_results(nx_graph *graph);
 /* Whether the pass may merge, move or drop a call: no draw of random numbers, no write. */
 bool nx__is_pure(const nx_node *node);
 
