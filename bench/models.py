@@ -3,8 +3,9 @@
 Every figure comes from a process of its own: milliseconds a step, the best of as many as fit in a few seconds, and the
 most memory that the process held beyond what it held before the network was made. PyTorch's inference is also measured
 with TORCHINDUCTOR_FREEZING=1, and by ONNX Runtime and OpenVINO where they can run the network. CASE=text picks networks
-by name; LEVEL and THREADS: side.py. The ratio is that of Narthex's best to the best of all others; what it may be
-stands beside it. Memory is that of Narthex, eager and replayed, over that of PyTorch, eager.
+by name, WAYS=eager (or several, with commas between) the ways that are measured; LEVEL and THREADS: side.py. The ratio
+is that of Narthex's best to the best of all others; what it may be, of all ways, stands beside it. Memory is that of
+Narthex, eager and replayed, over that of PyTorch, eager.
 """
 
 from __future__ import annotations
@@ -130,12 +131,13 @@ def of(which: str, case: Case, way: str) -> dict[str, float] | None:
     return json.loads(lines[0].removeprefix("figures "))
 
 
-def row(case: Case) -> dict[str, Any]:
-    """Measures and prints a case."""
+def row(case: Case, wanted: list[str]) -> dict[str, Any]:
+    """Measures and prints a case in the wanted ways."""
     found: dict[str, Any] = {}
     for which, ways in WAYS.items():
         for way in ways:
-            found[which, way] = None if case.trains and way in ("freezing", *RIVALS) else of(which, case, way)
+            left_out = (case.trains and way in ("freezing", *RIVALS)) or way not in wanted
+            found[which, way] = None if left_out else of(which, case, way)
     times = {key: figures["ms"] if figures else None for key, figures in found.items()}
     best = {
         which: min((times[which, way] for way in ways if times[which, way]), default=0) for which, ways in WAYS.items()
@@ -160,7 +162,8 @@ def main() -> int:
     heads = ("PyTorch", "compiled", "frozen", "ORT", "OpenVINO", "Narthex", "autotune", "replayed")
     print(f"{'':40}", *(f"{head:>9}" for head in heads), end="")
     print(f" {'ratio':>7} {'budget':>7} {'memory':>12}")
-    rows = [row(case) for case in cases]
+    ways = os.environ.get("WAYS", ",".join(way for ways in WAYS.values() for way in ways)).split(",")
+    rows = [row(case, ways) for case in cases]
     Path("build").mkdir(exist_ok=True)
     Path("build/bench_models.json").write_text(json.dumps({"date": str(date.today()), "rows": rows}, indent=1))
     return 0
