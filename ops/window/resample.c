@@ -14,6 +14,7 @@ typedef struct resampling {
     int64_t planes, in, out;
     int64_t lanes; /* numbers side by side at a place: channels, where these come last in memory */
     bool is_double, back; /* back: from a gradient of the result to one of the input */
+    bool twice;           /* along a row each number is taken twice */
     const void *from;
     void *to;
 } resampling;
@@ -185,11 +186,17 @@ nx_status nx__resample_plan(kind kind, axis *a, bool align, double given, bool i
     }                                                                                                              \
     static void take_##name(const resampling *r, const type *from, type *to) {                                     \
         const axis *d = &r->axes[0], *h = &r->axes[1], *w = &r->axes[2];                                           \
-        const int64_t lanes = r->lanes;                                                                            \
+        const int64_t lanes = r->lanes, row = w->out * lanes;                                                      \
+        const bool twice = r->twice;                                                                               \
         for (int64_t z = 0; z < d->out; z++) {                                                                     \
-            for (int64_t y = 0; y < h->out; y++, to += w->out * lanes) {                                           \
-                const type *at = from + (d->places[z] * h->in + h->places[y]) * w->in * lanes;                     \
-                for (int64_t x = 0; lanes == 1 && x < w->out; x++) to[x] = at[w->places[x]];                       \
+            for (int64_t y = 0; y < h->out; y++, to += row) {                                                      \
+                const type *restrict at = from + (d->places[z] * h->in + h->places[y]) * w->in * lanes;            \
+                if (y > 0 && h->places[y] == h->places[y - 1]) {                                                   \
+                    memcpy(to, to - row, sizeof(type) * (size_t)row);                                              \
+                    continue;                                                                                      \
+                }                                                                                                  \
+                for (int64_t x = 0; twice && x < w->in; x++) to[2 * x] = to[2 * x + 1] = at[x];                    \
+                for (int64_t x = 0; !twice && lanes == 1 && x < w->out; x++) to[x] = at[w->places[x]];             \
                 for (int64_t x = 0; lanes > 1 && x < w->out; x++)                                                  \
                     memcpy(to + x * lanes, at + w->places[x] * lanes, sizeof(type) * (size_t)lanes);               \
             }                                                                                                      \
@@ -227,6 +234,12 @@ static nx_status run_planes(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+static bool takes_twice(const axis *a) {
+    bool is = a->most == 1 && a->out == 2 * a->in;
+    for (int64_t x = 0; is && x < a->out; x++) is = a->places[x] == x / 2;
+    return is;
+}
+
 /* From `in` to `out`, which are sizes alone; `from` is read and `to` written. */
 static nx_status run_resampling(kind kind, bool align, const double *scales, const nx_array *in, const nx_array *out,
                                 const nx_array *from, const nx_array *to) {
@@ -255,6 +268,7 @@ static nx_status run_resampling(kind kind, bool align, const double *scales, con
         from = &turned[0];
         to = &turned[1];
     }
+    r.twice = r.lanes == 1 && takes_twice(&r.axes[2]);
     NX_TRY_FAIL(nx__lay(&laid, from, computing, true, &r.from));
     NX_TRY_FAIL(nx__lay(&laid, to, computing, false, &r.to));
     NX_TRY_FAIL(nx_parallel(r.planes, nx_grain((r.in + r.out * (int64_t)work) * r.lanes * 8), run_planes, &r));
