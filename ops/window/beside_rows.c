@@ -2,7 +2,7 @@
  * channels of a place are vectors; the last one may lie over the one before it. */
 #include "window/beside.h"
 
-enum { WIDE = NX_LANES, VECTORS = 2, PLACES = 4 };
+enum { WIDE = NX_LANES, VECTORS = 2, PLACES = 4, NEAR = 128 };
 typedef float wide __attribute__((vector_size(4 * NX_LANES)));
 typedef float loose __attribute__((vector_size(4 * NX_LANES), aligned(4), may_alias));
 _Static_assert(NX__BESIDE_LEAST % NX_LANES == 0, "a vector is there");
@@ -27,19 +27,24 @@ static inline __attribute__((always_inline)) void sum_places(const nx__beside_ru
             ((loose *)(to + j * r->to_step + c))[v] = start ? s[j][v] + ((const loose *)(start + c))[v] : s[j][v];
 }
 
-static inline __attribute__((always_inline)) void sum_run(const nx__beside_run *r, float *to, const float *from,
-                                                          const float *start, int64_t c, const int vectors) {
-    int64_t at = 0;
-    for (; at + PLACES <= r->n; at += PLACES)
-        sum_places(r, to + at * r->to_step, from + at * r->from_step, start, c, PLACES, vectors);
-    for (; at < r->n; at++) sum_places(r, to + at * r->to_step, from + at * r->from_step, start, c, 1, vectors);
+/* Channels c to end of `places` places; the last vector may begin before c. */
+static inline __attribute__((always_inline)) void sum_channels(const nx__beside_run *r, float *to, const float *from,
+                                                               const float *start, int64_t c, int64_t end,
+                                                               const int places) {
+    for (; c + VECTORS * WIDE <= end; c += VECTORS * WIDE) sum_places(r, to, from, start, c, places, VECTORS);
+    for (; c + WIDE <= end; c += WIDE) sum_places(r, to, from, start, c, places, 1);
+    if (c < end) sum_places(r, to, from, start, end - WIDE, places, 1);
 }
 
+/* NEAR channels at a time, so that lines are met in order of memory and what a place shares with the next is still near. */
 static void sums(const nx__beside_run *r, float *to, const float *from, const float *start, int64_t channels) {
-    int64_t c = 0;
-    for (; c + VECTORS * WIDE <= channels; c += VECTORS * WIDE) sum_run(r, to, from, start, c, VECTORS);
-    for (; c + WIDE <= channels; c += WIDE) sum_run(r, to, from, start, c, 1);
-    if (c < channels) sum_run(r, to, from, start, channels - WIDE, 1);
+    for (int64_t c = 0, end; c < channels; c = end) {
+        end = channels - c < 2 * NEAR ? channels : c + NEAR;
+        int64_t at = 0;
+        for (; at + PLACES <= r->n; at += PLACES)
+            sum_channels(r, to + at * r->to_step, from + at * r->from_step, start, c, end, PLACES);
+        for (; at < r->n; at++) sum_channels(r, to + at * r->to_step, from + at * r->from_step, start, c, end, 1);
+    }
 }
 
 /* ---- sums of a tap ------------------------------------------------------------------------------------------------ */

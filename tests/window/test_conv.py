@@ -100,7 +100,7 @@ def beside(seed: int) -> tuple[list[torch.Tensor], tuple[Any, ...]]:
     """Arguments of a convolution of channels that lie side by side: windows of one place, or groups of one channel."""
     r = random.Random(seed)
     k, alone, transposed = r.choice([2, 2, 3]), r.random() < 0.6, r.random() < 0.3
-    groups = r.choice([16, 17, 24, 70, 130]) if alone else r.choice([1, 1, 2])
+    groups = r.choice([16, 17, 24, 70, 130, 290]) if alone else r.choice([1, 1, 2])
     inputs, outputs = (groups * (1 if alone else r.choice(some)) for some in ([2, 16, 33, 300], [5, 16, 70]))
     kernel = [r.choice([1, 2, 3, 5]) if alone else 1 for _ in range(k)]
     stride, dilation = ([r.choice([1, 1, most]) if alone else 1 for _ in range(k)] for most in (3, 2))
