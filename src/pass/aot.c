@@ -86,10 +86,12 @@ static nx_status trace_inputs(trace *t, const nx_graph *source, const char *form
     for (const nx_node *node = source->first; node; node = node->next) {
         char name[32];
         if (node->kind != NX_NODE_PLACEHOLDER) continue;
-        bool requires_grad = wanted && wanted->requires_grad[i], written = wanted && wanted->is_written[i];
+        const bool written = wanted && wanted->is_written[i];
         snprintf(name, sizeof name, format, i + (wanted != NULL)); /* arg0_1, primals_1 */
         if (node->fakes[0] == NULL)
             return nx_fail(NX_RUNTIME, "compile: the shape of input %s is not known", node->name);
+        /* Without gradients too, since compositions ask for it: a product with a parameter is made otherwise. */
+        const bool requires_grad = wanted ? wanted->requires_grad[i] : nx_tensor_requires_grad(node->fakes[0]);
         NX_TRY(add_input(t, name, node->fakes[0], requires_grad && !written, &t->inputs[i]));
         if (requires_grad && written) NX_TRY(add_leaf(t->inputs[i], &t->leaves[i]));
         else t->leaves[i] = nx_tensor_ref(t->inputs[i]);

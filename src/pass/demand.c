@@ -53,6 +53,16 @@ static int64_t first_place(const nx_value *args, int64_t size) {
     return begin < 0 ? 0 : begin;
 }
 
+/* Whether what shows the node, or what shows that, picks places of its memory. */
+static bool is_shown_by_places(const nx_node *node) {
+    for (const nx_use *use = node->uses; use; use = use->next) {
+        const nx_op *op = use->user->op;
+        if (op == NULL || op->def->kind != NX_KIND_VIEW) continue;
+        if (op->def->flags & NX_OP_BY_PLACES || is_shown_by_places(use->user)) return true;
+    }
+    return false;
+}
+
 /* What a slice, or one place that is selected, reads of its first argument. */
 static bool read_by(const nx_node *node, demand *out) {
     const nx_value *args = node->args;
@@ -66,7 +76,7 @@ static bool read_by(const nx_node *node, demand *out) {
     const int64_t parts = product(from->sizes, dim), least = parts ? (LEAST + parts - 1) / parts : 0;
     *out = (demand){.what = PART, .dim = dim, .outer = 1, .size = size, .n = n < least ? least : n};
     out->begin = nx_least(begin, size - out->n);
-    return n > 0 && 2 * out->n <= size;
+    return n > 0 && 2 * out->n <= size && !is_shown_by_places(node);
 }
 
 /* The dimension of a viewed tensor along which the same places lie. */
@@ -251,6 +261,26 @@ static nx_status make(demands *all, nx_node *node) {
     return NX_OK;
 }
 
+/* A user of the node that shows it otherwise and was not made anew; NULL: there is none. */
+static nx_node *view_of(const nx_node *node) {
+    for (const nx_use *use = node->uses; use; use = use->next) {
+        if (use->user->op && use->user->op->def->kind == NX_KIND_VIEW && use->user->data == NULL) return use->user;
+    }
+    return NULL;
+}
+
+/* The part's rows lie nearer to each other than the whole's did, and so do views of them. */
+static nx_status show_anew(demands *all, nx_node *shown) {
+    for (nx_node *view, *made; (view = view_of(shown)) != NULL; view->data = view) {
+        nx_node *after = view;
+        NX_TRY(call_behind(all, &after, view->op, view->args, &made));
+        made->data = made;
+        NX_TRY(nx_node_replace_uses(view, made));
+        NX_TRY(show_anew(all, made));
+    }
+    return NX_OK;
+}
+
 /* A slice of a value that is made for a part. */
 static nx_status change_over(demands *all, nx_node *slice) {
     demand read;
@@ -263,7 +293,8 @@ static nx_status change_over(demands *all, nx_node *slice) {
     nx_value args[] = {nx_value_node(made, 0), is[1], nx_value_int(begin), nx_value_int(0), nx_value_int(1)};
     if (!is_one) args[3] = nx_value_int(begin + slice->fakes[0]->a.sizes[read.dim]);
     NX_TRY(call_behind(all, &after, slice->op, args, &made));
-    return nx_node_replace_uses(slice, made);
+    NX_TRY(nx_node_replace_uses(slice, made));
+    return show_anew(all, made);
 }
 
 static nx_status make_parts(demands *all, nx_node **nodes, int n) {
@@ -308,6 +339,6 @@ nx_status nx__do_demand(nx_graph *graph) {
     nx_status status = any ? compute_parts(graph) : NX_OK;
     for (nx_node *node = graph->first; node; node = node->next) node->data = NULL;
     if (status != NX_OK || graph->n_nodes == before) return status;
-    NX_TRY(nx__do_cse(graph));
-    return nx__do_dce(graph);
+    NX_TRY(nx__do_dce(graph)); /* first: what was replaced is equal to what replaces it, but for its layout */
+    return nx__do_cse(graph);
 }

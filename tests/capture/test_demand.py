@@ -44,7 +44,7 @@ def block(seed: int) -> Any:
     """A random stack of what is done to each row apart, with residuals."""
     draw = random.Random(seed)
     nt.manual_seed(seed)
-    weights = [nt.randn(WIDE, WIDE) / 18 for _ in range(4)]
+    weights = [nt.nn.Parameter(nt.randn(WIDE, WIDE) / 18) if k % 2 else nt.randn(WIDE, WIDE) / 18 for k in range(4)]
     bias, scale = nt.randn(WIDE), nt.rand(WIDE)
 
     def layer(x: Any, kind: str, k: int) -> Any:
@@ -65,7 +65,7 @@ def block(seed: int) -> Any:
     kinds = ["linear", "norm", "rms", "softmax", "heads", "gelu", "point"]
     chosen = [draw.choice(kinds) for _ in range(draw.randint(1, 5))] + ["linear"]
     residual = draw.random() < 0.6
-    end = draw.choice(["last", "first", "some", "select", "two"])
+    end = draw.choice(["last", "first", "some", "head", "shown", "select", "two"])
 
     def run(x: Any) -> Any:
         for k, kind in enumerate(chosen):
@@ -75,8 +75,11 @@ def block(seed: int) -> Any:
             return x[:, -1:, :] * 2
         if end == "first":
             return x[:, 0].tanh()
-        if end == "some":
-            return F.linear(x[:, 5:8], weights[0])
+        if end in ("some", "head"):  # a product with a parameter is folded, one with another tensor is not
+            return F.linear(x[:, 5:8] if end == "some" else x[:, -1:], weights[seed % 4])
+        if end == "shown":
+            part = x[:, -2:].transpose(1, 2)
+            return part.unsqueeze(1) + part[:, :7].sum(), part.reshape(-1) * 2
         if end == "select":
             return x.select(1, -3) + 1
         return x[:, -1] * 2, x[:, -1:] + bias
