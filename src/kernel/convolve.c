@@ -16,13 +16,14 @@ const nx__taps *nx__taps_get(void) {
 }
 
 enum {
-    DEPTH = 256, ROWS = 192, /* of a block of weights */
+    DEPTH = 1024, ROWS = 192, WEIGHTS = 192 * 256, /* of a block of weights: numbers of a row, rows, numbers */
     LENGTH = 256, PANELS = 8, /* places that are packed together, and at most so many panels of them */
     BAD_STEP = 1024,         /* see blocked.c */
     FEW_ROWS = 2,            /* are summed without packing */
     PLANES = 1 << 21         /* numbers that are padded at a time */
 };
 
+static bool sums_only(int64_t rows) { return rows <= FEW_ROWS; }
 static int64_t volume(const int64_t *n) { return n[0] * n[1] * n[2]; }
 
 /* ---- planes: what is read, padded (convolve.h) --------------------------------------------------------------------- */
@@ -194,6 +195,12 @@ static const float *find_plain(const convolution *c, const tile *t, int j) {
     return t->from + s->from;
 }
 
+/* Whether what follows happens while sums are in registers: a factor, an offset and bounds alone. */
+static bool follows_at_once(const convolution *c, const tile *t) {
+    const nx_tail *tail = c->tail;
+    return tail && tail->factor && tail->other == NULL && !t->aside && t->bias == NULL && c->of.k <= DEPTH && !sums_only(c->of.rows);
+}
+
 /* `rows` rows of weights times all panels of the tile. */
 static void multiply_rows(const convolution *c, const tile *t, int64_t row, int64_t rows, int64_t first_k, int64_t k) {
     const lattice *l = &c->of;
@@ -208,6 +215,12 @@ static void multiply_rows(const convolution *c, const tile *t, int64_t row, int6
         p.a_k_step = rows;
     }
     p.start = last && t->bias ? t->bias + row * width : NULL;
+    if (follows_at_once(c, t)) {
+        p.factor = c->tail->factor + t->channel + row;
+        p.offset = c->tail->offset + t->channel + row;
+        p.low = c->tail->low;
+        p.high = c->tail->high;
+    }
     for (int64_t j = 0; j < t->panels; j++) {
         p.packed = t->packed + j * k * width;
         p.is_packed = row > t->row || t->plain[j] == NULL;
@@ -220,13 +233,19 @@ static void multiply_rows(const convolution *c, const tile *t, int64_t row, int6
 /* What is ready of the tile goes where it belongs. */
 static void put_rows(const convolution *c, const tile *t, int64_t row, int64_t rows) {
     const int64_t from = row - t->row;
-    if (t->aside || c->tail)
+    if (t->aside || (c->tail && !follows_at_once(c, t)))
         put_places(c, t->channel + row, t->to + from * volume(c->size), t->c + from * t->c_step, t->c_step, rows, t->first, t->n);
+}
+
+/* Rows of weights that are near while all panels meet them. */
+static int64_t rows_near(const convolution *c) {
+    const int64_t depth = nx_least(DEPTH, c->of.k);
+    return c->of.a_step % BAD_STEP == 0 ? c->panels->rows : nx_least(ROWS, WEIGHTS / depth / NX__PANEL_MOST_ROWS * NX__PANEL_MOST_ROWS);
 }
 
 static void multiply_tile(const convolution *c, tile *t) {
     const lattice *l = &c->of;
-    const int64_t width = c->panels->columns, block = l->a_step % BAD_STEP == 0 ? c->panels->rows : ROWS;
+    const int64_t width = c->panels->columns, block = rows_near(c);
     for (int j = 0; j < t->panels; j++) {
         t->n_stretches[j] = find_stretches(l, t->first + j * width, nx_least(width, t->n - j * width), t->stretches[j]);
         t->plain[j] = find_plain(c, t, j);
@@ -259,8 +278,6 @@ static void sum_tile(const convolution *c, const tile *t) {
 }
 
 static int64_t tile_length(const convolution *c) { return nx_least(LENGTH, PANELS * c->panels->columns); }
-
-static bool sums_only(int64_t rows) { return rows <= FEW_ROWS; }
 
 static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
     const convolution *c = arg;

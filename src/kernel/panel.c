@@ -84,6 +84,17 @@ static void pack_a(float *to, const float *a, int64_t row_step, int64_t k_step, 
 }
 
 /* ---- multiplying ----------------------------------------------------------------------------------------- */
+static inline __attribute__((always_inline)) wide choose(const places where, const wide x, const wide y) {
+    return (wide)((where & (places)x) | (~where & (places)y));
+}
+
+/* x*factor + offset, each rounded, no less than low and no more than high. */
+static inline __attribute__((always_inline)) wide follow(const wide x, float factor, float offset, float low, float high) {
+    const wide y = offset + NX_ROUNDED(x * factor), least = low - (wide){0}, most = high - (wide){0};
+    const wide below = choose(y > most, most, y);
+    return choose(below < least, least, below);
+}
+
 /* R rows, V vectors of columns. AT(r) is element (r, k) of a, whose pointers NEXT moves on to the next k; so do LOAD and
  * MOVE for b. Every fourth k a line of what comes next is asked
  * for. */
@@ -112,6 +123,20 @@ static void pack_a(float *to, const float *a, int64_t row_step, int64_t k_step, 
                 }                                                                                             \
                 NEXT MOVE                                                                                     \
             }                                                                                                 \
+        }                                                                                                     \
+        if (p->factor) {                                                                                      \
+            const float *factor = p->factor, *offset = p->offset, low = p->low, high = p->high;               \
+            UNROLL for (int r = 0; r < R; r++, c += c_row_step) {                                             \
+                UNROLL for (int v = 0; v < V; v++)                                                            \
+                    ((loose *)c)[v] = follow(s[r][v], factor[r], offset[r], low, high);                       \
+            }                                                                                                 \
+            return;                                                                                           \
+        }                                                                                                     \
+        if (!p->add && p->start == NULL) {                                                                    \
+            UNROLL for (int r = 0; r < R; r++, c += c_row_step) {                                             \
+                UNROLL for (int v = 0; v < V; v++) ((loose *)c)[v] = s[r][v];                                 \
+            }                                                                                                 \
+            return;                                                                                           \
         }                                                                                                     \
         UNROLL for (int r = 0; r < R; r++, c += c_row_step, start += start_row_step) {                        \
             UNROLL for (int v = 0; v < V; v++) {                                                              \
@@ -171,6 +196,8 @@ static void move_down(nx__panel *p, int rows) {
     p->a += rows * (p->in_strips ? p->k : p->a_row_step);
     p->c += rows * p->c_row_step;
     if (p->start) p->start += rows * p->start_row_step;
+    if (p->factor) p->factor += rows;
+    if (p->factor) p->offset += rows;
 }
 
 /* Makes p->packed from b; where b's rows are whole, while the first rows of a are multiplied. Returns how many. */
@@ -183,22 +210,25 @@ static int pack(nx__panel *p, int64_t rows, int64_t columns) {
 }
 
 /* Which lines of the next panel the n-th kernel asks for: of its rows one line of each fourth part of them, or one of its
- * columns. */
+ * columns. Without a panel to come: of the next rows of a, where these follow each other. */
 static void look_ahead(nx__panel *p, int64_t n) {
-    if (p->ahead == NULL) return;
-    if (p->b_column_step == 1) p->next = p->ahead + n / 4 % VECTORS * WIDE + n % 4 * (p->k / 4) * p->b_k_step;
+    if (p->next_step == 0) return;
+    if (p->ahead == NULL) p->next = p->a + ROWS * p->a_row_step;
+    else if (p->b_column_step == 1) p->next = p->ahead + n / 4 % VECTORS * WIDE + n % 4 * (p->k / 4) * p->b_k_step;
     else p->next = p->ahead + n % WIDEST * p->b_column_step;
 }
 
 static void multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
     nx__panel p = *panel;
     int64_t n = 0;
+    assert(p.factor == NULL || (p.start == NULL && !p.add));
     if (p.in_strips) {
         p.a_row_step = 1;
         p.a_k_step = ROWS;
     }
     p.next = p.packed; /* read anyway */
-    p.next_step = p.ahead == NULL ? 0 : p.b_column_step == 1 ? p.b_k_step : 4;
+    if (p.ahead) p.next_step = p.b_column_step == 1 ? p.b_k_step : 4;
+    else p.next_step = p.a_row_step == p.k && !p.in_strips ? 4 * ROWS : 0;
     look_ahead(&p, n++);
     int done = p.is_packed ? 0 : pack(&p, rows, columns);
     move_down(&p, done);

@@ -4,7 +4,8 @@
 
 #include "kernel/kernel.h"
 
-/* c = a b + start, with `add` c += a b + start; sums in order of k, start last. */
+/* c = a b + start, with `add` c += a b + start; sums in order of k, start last. With `factor` c = a b factor + offset, each rounded,
+ * no less than low and no more than high; NaN stays. */
 typedef struct nx__panel {
     const float *a;          /* steps count elements; one of them is 1 */
     int64_t a_row_step, a_k_step;
@@ -19,6 +20,8 @@ typedef struct nx__panel {
     const float *start;      /* NULL: 0 */
     int64_t start_row_step;
     bool add;
+    const float *factor, *offset; /* a number of each row; NULL: none, otherwise there is no start and no `add` */
+    float low, high;
     const float *ahead;      /* b of the whole panel after this one, which is brought near meanwhile; NULL: there is none */
     const float *next;       /* panel.c's own: the lines that a kernel asks for */
     int64_t next_step;

@@ -53,10 +53,20 @@ static void sums(float *to, const float *from, int64_t n, const int64_t *places,
 typedef int32_t lanes __attribute__((vector_size(4 * NX_LANES)));
 enum { TOGETHER = 4 }; /* rows whose sums go on side by side */
 
+/* With a stride of 2 lane j of a vector is every second number of two vectors' four neighbours each, which is one shuffle; sums are put
+ * in order once. number_of: which of the two vectors' numbers it is. */
+static inline __attribute__((always_inline)) int32_t number_of(int j) { return j / 4 * 4 + (j % 2) * 2 + (j % 4 / 2) * WIDE; }
+
+static inline __attribute__((always_inline)) wide in_order(const wide sums, const int64_t step) {
+    lanes from;
+    for (int j = 0; j < WIDE; j++) from[number_of(j) / 2] = j;
+    return step == 2 ? __builtin_shuffle(sums, from) : sums;
+}
+
 /* Which of the numbers that tap `across` reads for results x, x + 1, ... lie in the row. */
 static inline __attribute__((always_inline)) lanes find_inside(const nx__channel *c, int64_t x, int64_t across, const int32_t step) {
     lanes column;
-    for (int j = 0; j < WIDE; j++) column[j] = j * step;
+    for (int j = 0; j < WIDE; j++) column[j] = step == 2 ? number_of(j) : j * step;
     column += (int32_t)(x * step + across * c->dilation[1] - c->padding[1]);
     return (column >= 0) & (column < (int32_t)c->from[1]);
 }
@@ -66,7 +76,7 @@ static inline __attribute__((always_inline)) wide load_inside(const float *from,
     wide x = *(const loose *)from;
     if (step == 2) {
         lanes even;
-        for (int j = 0; j < WIDE; j++) even[j] = 2 * j;
+        for (int j = 0; j < WIDE; j++) even[j] = number_of(j);
         x = __builtin_shuffle(x, (wide)((const loose *)from)[1], even);
     }
     return (wide)((lanes)x & inside);
@@ -142,7 +152,7 @@ static inline __attribute__((always_inline)) void sum_rows(const nx__channel *c,
         wide s[TOGETHER];
         sum_part(c, s, from, weights, y, x, rows, width, step);
         for (int r = 0; r < rows; r++) {
-            s[r] += start;
+            s[r] = in_order(s[r], step) + start;
             if (first + r * n + WIDE <= room) *(loose *)(to + first + r * n) = s[r];
             else memcpy(to + first + r * n, s + r, (size_t)nx_least(n, WIDE) * sizeof *to);
         }

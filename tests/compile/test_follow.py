@@ -12,11 +12,15 @@ KINDS = {
     "3 x 3": (16, dict(kernel_size=3, padding=1, bias=False), 9),
     "3 x 3 by Winograd's way": (32, dict(kernel_size=3, padding=1), 33),
     "1 x 1": (24, dict(kernel_size=1), 14),
+    "1 x 1, without a bias": (24, dict(kernel_size=1, bias=False), 14),
     "1 x 1, more rows than meet it together": (300, dict(kernel_size=1, bias=False), 5),
+    "1 x 1, rows that are packed": (1024, dict(kernel_size=1, bias=False), 3),
+    "1 x 1, sums in two parts": (1030, dict(kernel_size=1, bias=False), 3),
     "with a stride": (16, dict(kernel_size=3, padding=1, stride=2), 15),
     "in groups": (16, dict(kernel_size=3, padding=1, groups=4), 10),
     "a channel alone": (16, dict(kernel_size=3, padding=1, groups=16, bias=False), 13),
     "a channel alone, with a stride": (16, dict(kernel_size=5, padding=2, groups=16, stride=2), 17),
+    "a channel alone, with a stride, several vectors": (16, dict(kernel_size=3, padding=1, groups=16, stride=2), 45),
 }
 BOUNDS = {
     "none": lambda x: x,
