@@ -5,7 +5,8 @@ from ._shells import shells_of_module
 from .amp.autocast_mode import in_float32
 
 _KINDS = {_C.float16: "Half", _C.bfloat16: "BFloat16", _C.float32: "Float", _C.float64: "Double", _C.bool: "Bool",
-          _C.uint8: "Byte", _C.int8: "Char", _C.int16: "Short", _C.int32: "Int", _C.int64: "Long"}  # fmt: skip
+          _C.uint8: "Byte", _C.int8: "Char", _C.int16: "Short", _C.int32: "Int", _C.int64: "Long",
+          _C.complex32: "ComplexHalf", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble"}  # fmt: skip
 
 
 def _numel(sizes) -> int:
@@ -126,10 +127,18 @@ def _trapezoids(y, x, dx, dim: int):
     return sums * (dx if x is None else _steps(y, x, dim)) / 2
 
 
+def _no_bools(name: str, y, x) -> None:
+    """Refuses truth values, which are no numbers to integrate."""
+    if y.dtype == _C.bool or (x is not None and x.dtype == _C.bool):
+        which = "`y`" if x is None else "`x` or `y`"
+        raise RuntimeError(f"{name}: received a bool input for {which}, but bool is not supported")
+
+
 def trapezoid(y, x=None, *, dx=None, dim: int = -1):
     """The integral along a dimension by the trapezoidal rule."""
     if y.shape[dim] == 0:
-        return y.sum(dim) * 1.0
+        return _C.zeros_like(y.detach().sum(dim, dtype=y.dtype))
+    _no_bools("trapezoid", y, x)
     return _trapezoids(y, x, 1 if dx is None else dx, dim).sum(dim)
 
 
@@ -138,6 +147,7 @@ trapz = trapezoid
 
 def cumulative_trapezoid(y, x=None, *, dx=None, dim: int = -1):
     """The integral up to each point along a dimension, the first left out."""
+    _no_bools("cumulative_trapezoid", y, x)
     return _trapezoids(y, x, 1 if dx is None else dx, dim).cumsum(dim)
 
 
@@ -230,7 +240,7 @@ def cdist(x1, x2, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if
         if one.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {one.ndim}D")
         if not one.dtype.is_floating_point:
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {one.dtype}")
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {_KINDS[one.dtype]}")
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if p < 0:

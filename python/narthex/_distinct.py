@@ -3,6 +3,7 @@
 from collections import namedtuple
 
 from . import _C
+from ._composed import _KINDS
 from ._shells import shells_of_module
 from .amp.autocast_mode import in_float32
 
@@ -11,22 +12,22 @@ histogramdd_result = namedtuple("histogramdd", ("hist", "bin_edges"))
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _quantile(name: str, input, q, dim, keepdim: bool, interpolation: str, ignore_nan: bool):
+def _quantile(input, q, dim, keepdim: bool, interpolation: str, ignore_nan: bool):
     if interpolation not in _INTERPOLATIONS:
-        raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+        raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, "
                            f"but got {interpolation}")  # fmt: skip
     if input.dtype not in (_C.float32, _C.float64):
-        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
     if input.numel() == 0:
-        raise RuntimeError(f"{name}() input tensor must be non-empty")
+        raise RuntimeError("quantile() input tensor must be non-empty")
     if isinstance(q, _C.TensorBase):
         if q.dtype is not input.dtype:
-            raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+            raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
         if q.dim() > 1:
-            raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+            raise RuntimeError("quantile() q must be a scalar or 1D tensor")
     else:
         if not 0 <= q <= 1:
-            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+            raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q}")
         q = _C.full((), q, dtype=input.dtype)
     rank = input.dim()
     rows = input.flatten() if dim is None else input.transpose(dim, -1) if rank else input.reshape(1)
@@ -66,13 +67,13 @@ def _placed(values, q, rank: int, dim, keepdim: bool):
 @in_float32
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
     """The values below which the parts `q` of the elements lie, along `dim` or of all; NaN where there is one."""
-    return _into(out, _quantile("quantile", input, q, dim, keepdim, interpolation, False))
+    return _into(out, _quantile(input, q, dim, keepdim, interpolation, False))
 
 
 @in_float32
 def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", out=None):
     """The same of the elements that are not NaN."""
-    return _into(out, _quantile("nanquantile", input, q, dim, keepdim, interpolation, True))
+    return _into(out, _quantile(input, q, dim, keepdim, interpolation, True))
 
 
 def _into(out, value):
@@ -100,7 +101,7 @@ def _ties(rows):
 
 def _order_of_rows(rows):
     """The order of rows by their elements from the first on: by few of them, then by more while those leave it open."""
-    flat, columns = rows.flatten(1), 8
+    flat, columns = rows.unsqueeze(-1).flatten(1), 8
     while True:
         order = _C.arange(flat.shape[0])
         for k in range(min(columns, flat.shape[1]) - 1, -1, -1):
@@ -190,6 +191,8 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     """How many elements lie in each of `bins` equal bins from `min` to `max`, of all elements where these are equal."""
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"histc: not implemented for '{_KINDS[input.dtype]}'")
     low, high = _range("torch.histc", input, min, max, 1)
     x = input.detach().flatten()
     inside = ((x >= low) & (x <= high)).to(x.dtype)

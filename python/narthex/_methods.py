@@ -354,6 +354,7 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
 def unravel_index(indices, shape):
     """The index in each dimension of a tensor of `shape` of places in a row of all elements."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    indices = indices.long()
     found = []
     for size in reversed(shape):
         found.append(indices % size)

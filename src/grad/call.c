@@ -122,11 +122,9 @@ static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed,
     if (!nx_is_differentiable((nx_dtype)self->a.dtype)) return go_below(run, in, out);
     if (needed == 0 && !nx__requires_grad(self)) return go_below(run, in, out);
     NX_TRY(nx_grad_check_written(self));
-    if (needed == 0) {
-        return nx_fail(NX_NOT_IMPLEMENTED, "%s: in-place on a tensor with history is not there yet for this "
-                       "operator: use it under torch.no_grad(), or on a new tensor", def->name);
-    }
-    NX_TRY(new_history(run->op, in, needed, &inner, &node));
+    const nx_op *op = run->op; /* truth values have no slope: their history is that of zeros */
+    if (needed == 0) NX_TRY(nx_op_find("aten::zero_", &op));
+    NX_TRY(new_history(op, in, needed ? needed : 1, &inner, &node));
     nx_status status = go_below(run, in, out);
     if (status != NX_OK) {
         nx_grad_node_unref(&node->node);

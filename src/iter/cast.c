@@ -61,14 +61,17 @@ void nx_const_cast(nx_const *to, const nx_value *number, nx_dtype computing) {
 
 /* What a number that is absent stands for, in the computing dtype. */
 static void absent_constant(nx_absent absent, nx_dtype computing, nx_const *to) {
-    const nx_dtype_facts *facts = &nx__dtype_facts[computing];
+    const nx_dtype_facts *facts = &nx__dtype_facts[nx_dtype_real(computing)]; /* a complex number has that of its parts' type */
     bool top = absent == NX_ABSENT_HIGHEST || absent == NX_ABSENT_HIGHEST_FINITE;
     if (nx_is_float(computing)) {
         bool finite = absent == NX_ABSENT_LOWEST_FINITE || absent == NX_ABSENT_HIGHEST_FINITE;
         double highest = finite ? facts->highest : INFINITY;
         to->f = absent == NX_ABSENT_ZERO ? 0 : top ? highest : -highest;
+    } else if (nx_is_complex(computing)) {
+        to->parts[0] = absent == NX_ABSENT_ZERO ? 0 : top ? facts->highest : -facts->highest;
+        to->parts[1] = 0;
     } else if (absent == NX_ABSENT_ZERO || !nx_is_int(computing)) {
-        to->i = top; /* bool; no complex loop has such a number */
+        to->i = top; /* bool */
     } else {
         int bits = 8 * (int)nx_dtype_bytes(computing), is_signed = facts->category == NX_CATEGORY_SIGNED;
         int64_t highest = INT64_MAX >> (63 - bits + is_signed);

@@ -170,6 +170,15 @@ def test_two_outs_of_other_kinds(name: str) -> None:
             PAIRS[name](t, matrix(t), out=(t.empty(0),))
 
 
+def strange(t: Any) -> Any:
+    nan, inf = float("nan"), float("inf")
+    return t.tensor([complex(nan, 1), complex(inf, nan), complex(1, -inf), complex(-inf, inf), 2 - 3j])
+
+
+def products(t: Any) -> Any:
+    return t.arange(8.0).view(2, 2, 2).to(t.complex64) + 1j
+
+
 # Calls whose result, or error with its text, is PyTorch's.
 SAME: dict[str, Call] = {
     "any over none": lambda t: matrix(t).gt(1).any(dim=()),
@@ -187,6 +196,20 @@ SAME: dict[str, Call] = {
     "clamp of uint8 below 0": lambda t: t.tensor([1, 250, 255], dtype=t.uint8).clamp(min=-5),
     "clamp_min of uint8 below 0": lambda t: t.tensor([1, 250, 255], dtype=t.uint8).clamp_min(-5),
     "bool minus number": lambda t: t.tensor([2.0]) - t.tensor([True]).float(),
+    "trapezoid of no integers": lambda t: t.trapezoid(t.ones(2, 0, dtype=t.int32)),
+    "trapezoid of no truth values": lambda t: t.trapezoid(t.ones(0, dtype=t.bool)),
+    "nan_to_num of complex numbers": lambda t: t.view_as_real(t.nan_to_num(strange(t))),
+    "nan_to_num of complex numbers, given": lambda t: t.view_as_real(t.nan_to_num(strange(t), 2.0, 3.0, 4.0)),
+    "nan_to_num_ of complex numbers": lambda t: t.view_as_real(strange(t).to(t.complex128).nan_to_num_(posinf=3.0)),
+    "unique of a vector's parts": lambda t: t.unique(t.tensor([3, 1, 3]), dim=0),
+    "unique of a vector's parts, inverse": lambda t: t.unique(t.tensor([3.0, 1.0, 3.0]), dim=0, return_inverse=True)[1],
+    "norm of number -1": lambda t: t.linalg.vector_norm(t.tensor([[1.0, 0.0], [2.0, -4.0]]), -1, dim=1),
+    "unravel_index of int32": lambda t: t.unravel_index(t.tensor([3, 7], dtype=t.int32), (4, 5))[1],
+    "ravel lies by itself": lambda t: [x := t.zeros(4, 2)[:, 0], x.ravel().add_(1), x][2],
+    "norm of number -2": lambda t: t.linalg.vector_norm(t.tensor([1.0, 2.0]), -2),
+    "baddbmm_ of a complex beta": lambda t: t.view_as_real(products(t).baddbmm_(products(t), products(t), beta=1j)),
+    "addbmm_ of a complex beta": lambda t: t.view_as_real(products(t)[0].addbmm_(products(t), products(t), beta=1j)),
+    "addr_ of a complex alpha": lambda t: t.view_as_real(products(t)[0].addr_(*products(t)[0], alpha=2j)),
 }
 
 
@@ -370,6 +393,16 @@ LAYOUTS: dict[str, Call] = {
     "group norm, last": lambda t: in_groups(t, last(t.ones(2, 6, 4, 5), t)),
     "group norm of one place, last": lambda t: in_groups(t, last(t.ones(2, 6, 1, 1), t)),
     "group norm, turned": lambda t: in_groups(t, t.ones(4, 1, 6, 1).permute(1, 2, 3, 0)),
+    "one dimension more": lambda t: (
+        t.ones(1, 5).expand(1, 1, 5),
+        t.ones(5).expand(1, 1, 5),
+        t.ones(5, 4)[:, :2].expand(1, 5, 2),
+    ),
+    "several, of one and of more": lambda t: (
+        t.ones(5, 1).expand(1, 2, 1, 5, 4),
+        t.ones(()).expand(1, 1),
+        t.ones(5, 1).expand(1, 5, 4),
+    ),
     "pooling of one place, last": lambda t: (t.nn.functional.avg_pool2d(last(t.ones(2, 3, 1, 1), t), 1),),
 }
 

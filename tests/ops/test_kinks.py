@@ -17,11 +17,15 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], list[list[float]]]] = {
     "elu": (lambda t, x: t.ops.aten.elu(x, 1, 1, 1), [[0.0, -0.0, 1.0, -1.0]]),
     "elu, scaled": (lambda t, x: t.ops.aten.elu(x, 3.0, 1.5, 0.7), [[0.0, -0.0, 1.0, -1.0]]),
     "selu": (lambda t, x: t.selu(x), [[0.0, -0.0, 1.0, -1.0]]),
+    "norm of number -1": (lambda t, x: t.linalg.vector_norm(x, -1), [[1.0, -2.0, 4.0]]),
     **{f"prod, {name}": (lambda t, x: x.prod(), [row]) for name, row in ZEROS.items()},
     **{f"prod of rows, {name}": (lambda t, x: x.view(2, 4).prod(1), [row + row[::-1]]) for name, row in ZEROS.items()},
     "prod without zeros": (lambda t, x: x.prod(0, keepdim=True), [[1.0, -4.0, 3.0]]),
 }
-FIRST_ONLY: dict[str, tuple[Callable[[Any, Any, Any], Any], list[list[float]]]] = {
+COMPARED = ("eq_", "ne_", "lt_", "le_", "gt_", "ge_")
+FIRST_ONLY: dict[str, tuple[Callable[..., Any], list[list[float]]]] = {
+    "norm of number -1, a zero": (lambda t, x: t.linalg.vector_norm(x, -1), [[1.0, 0.0, -2.0]]),
+    **{f"{name}, written": (lambda t, x, name=name: getattr(x * 2, name)(2), [[1.0, 2.0, 0.0]]) for name in COMPARED},
     "atan2": (lambda t, y, x: t.atan2(y, x), [[0.0, -0.0, 0.0, 0.0, 2.0], [0.0, 0.0, 1.0, 1e-30, -3.0]]),
 }
 
