@@ -12,7 +12,7 @@ SIZE_FUNCTIONS += ("clamp", "zeros_as", "wrap")
 
 def check_world(world):
     for entry in world.operators:
-        for one in (check_meaning, check_kernels, check_cases, check_gradient, check_types):
+        for one in (check_meaning, check_elements, check_kernels, check_cases, check_gradient, check_types):
             try:
                 one(world, entry)
             except Problem as problem:
@@ -24,7 +24,7 @@ def check_meaning(world, entry):
     if len(found) > 1:
         raise Problem(found[1].at, f"{entry.name} has two meanings, '{found[0].word}' and '{found[1].word}'")
     if not found and not entry.all("kernel"):
-        raise Problem(entry.at, f"{entry.name} has no meaning: no point, reduce, view, as or kernel row")
+        raise Problem(entry.at, f"{entry.name} has no meaning: no {', '.join(MEANINGS)} or kernel row")
     for place in entry.results:
         if (place.kind == "view") != (kind(entry) == "view"):
             raise Problem(place.at, "a result view(x) and a 'view' row go together")
@@ -40,6 +40,14 @@ def check_meaning(world, entry):
             raise Problem(forms.at, text)
     if kind(entry) == "view" and not {"size", "stride"} <= set(meaning(entry).value):
         raise Problem(meaning(entry).at, "a view says its size and its stride")
+
+
+def check_elements(world, entry):
+    row = entry.one("elements")
+    if row and entry.all("kernel"):
+        raise Problem(entry.one("kernel").at, f"{entry.name} says what lies in its result and needs no kernel")
+    if row and len(entry.results) != 1:
+        raise Problem(row.at, f"'elements' is of one result, {entry.name} has {len(entry.results)}")
 
 
 def check_kernels(world, entry):

@@ -84,7 +84,7 @@ SCHEMA_TYPE = {
     "memory_format": "MemoryFormat",
     "generator": "Generator",
 }
-MEANINGS = ("point", "reduce", "view", "as")
+MEANINGS = ("point", "reduce", "view", "as", "elements")
 
 
 @dataclass

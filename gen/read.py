@@ -21,9 +21,9 @@ from gen.syntax import (
 
 # Rows stand in this order; equal numbers may mix. `raw` rows are text for people.
 ORDER = {word: k for k, words in enumerate([
-    ["also"], ["types"], ["device"], ["let", "check"], ["point", "reduce", "view", "as"], ["data_sized"], ["factory"],
-    ["mutate"], ["random"], ["kernel"], ["ref"], ["inverse"], ["grad"], ["nograd"], ["autocast"], ["into"], ["forms"],
-    ["props"], ["close"], ["cases"],
+    ["also"], ["types"], ["device"], ["let", "check"], ["point", "reduce", "view", "as", "elements"], ["data_sized"],
+    ["factory"], ["mutate"], ["random"], ["kernel"], ["ref"], ["inverse"], ["grad"], ["nograd"], ["autocast"], ["into"],
+    ["forms"], ["props"], ["close"], ["cases"],
 ]) for word in words}
 RAW = {"random", "device"}
 KEYWORDS = {"let", "in", "if", "then", "else", "match", "each", "and", "or", "not", "None", "True", "False", "inf",
@@ -111,6 +111,11 @@ class Parser:
     def done(self):
         if self.token.kind != "end":
             self.fail(f"unexpected '{self.token.text}'")
+
+    def text_from(self, start):
+        """What was read since token number `start`, in one line."""
+        end = self.tokens[self.k - 1]
+        return " ".join(self.source[self.tokens[start].offset : end.offset + len(end.text)].split())
 
     def rest(self):
         """The remaining text as it stands."""
@@ -439,6 +444,15 @@ class Parser:
             self.accept(";")
         return clauses
 
+    def row_elements(self):
+        """What lies in the whole result, and in the part that a view of it shows."""
+        start, whole, view, part = self.k, self.expr(), None, None
+        if self.accept(";"):
+            view = self.postfix()
+            self.expect(":")
+            part = self.expr()
+        return {"whole": whole, "view": view, "part": part, "text": self.text_from(start)}
+
     def row_data_sized(self):
         bound = self.expr()
         return bound, self.expr() if self.accept("when") else None
@@ -482,8 +496,7 @@ class Parser:
             self.expect(":")
             start = self.k
             rule = {"at": at, "targets": targets, "index": index, "formula": self.expr()}
-            end = self.tokens[self.k - 1]
-            rule["text"] = " ".join(self.source[self.tokens[start].offset : end.offset + len(end.text)].split())
+            rule["text"] = self.text_from(start)
             rules.append(rule)
             self.accept(";")
         return {"auto": False, "rules": rules}

@@ -21,7 +21,7 @@ CALLS = {
     "arange_size": ("int", "{out}", "try nx__arange_size({op}, {0.number}, {1.number}, {2.number}, &{out})"),
     # How many elements of a tensor of that size one result of a reduction over some dimensions takes.
     "count": ("int", "{out}", "try nx__count({op}, {0.c}, {0.n}, {1.dims}, &{out})"),
-    "holds": ("bool", "nx__number_fits({0.dtype}, &{1.c})"),  # whether a dtype has a number, or at least rounds it
+    "holds": ("bool", "nx_number_fits({0.dtype}, &{1.c})"),  # whether a dtype has a number, or at least rounds it
     "largest": ("float", "nx__dtype_facts[{0.dtype}].highest"),  # finite number of a floating dtype
     "pooled": ("int", "nx__pooled({0.i}, {1.i}, {2.i}, {3.i}, {4.i}, {5.c})"),  # windows in a row
     "square_root": ("float", "sqrt({0.c})"),

@@ -389,6 +389,15 @@ void nx__meta_view(const nx_array *array, int of, nx_meta *out) {
     out->view_of = of;
 }
 
+nx_status nx__meta_part(const char *op, const int64_t *size, int n, nx_meta_fn *view, nx_value *in, nx_meta *out) {
+    int64_t dims[2 * NX_MAX_DIMS] = {0};
+    NX_TRY(nx__check_ndim(op, n));
+    nx_array whole = {.sizes = dims, .strides = dims + NX_MAX_DIMS, .ndim = (uint8_t)n, .device = NX_CPU};
+    for (int k = 0; k < n; k++) dims[k] = size[k];
+    in[0] = (nx_value){.tag = NX_TAG_TENSOR, .array = &whole};
+    return view(in, out);
+}
+
 nx_status nx__run_generator(nx_run *run, const nx_value *argument, nx_generator **out) {
     *out = argument->tag == NX_TAG_GENERATOR ? argument->generator : nx_device_generator(run->device);
     if (*out) return NX_OK;

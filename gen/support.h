@@ -48,7 +48,6 @@ static inline int64_t nx__clamp(int64_t x, int64_t low, int64_t high) { return x
 /* "[2, 3]" with separator ", ", "2x3" with "x". Returns `room`'s text, cut if it does not fit. */
 const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, const char *separator);
 
-bool nx__number_fits(nx_dtype dtype, const nx_value *value); /* ops/shape/copy.c */
 
 /* ---- shape rules ---------------------------------------------------------------------------------- */
 NX_MUST_USE nx_status nx__check_ndim(const char *op, int64_t n);
@@ -99,6 +98,8 @@ void nx__meta_order(const int64_t *order, int n, nx_meta *out); /* from the slow
 void nx__meta_same(const nx_array *array, nx_meta *out);
 /* A view of argument `of`; size and stride follow. Offsets count from the viewed array's element 0. */
 void nx__meta_view(const nx_array *array, int of, nx_meta *out);
+/* What a view of a tensor of these sizes has: `in` are the arguments of the view's shape rule, whose first one is set. */
+NX_MUST_USE nx_status nx__meta_part(const char *op, const int64_t *size, int n, nx_meta_fn *view, nx_value *in, nx_meta *out);
 
 /* ---- kernels -------------------------------------------------------------------------------------- */
 /* The generator to draw from: the argument, or the device's own. */

@@ -13,6 +13,7 @@ from gen.write_rules import (
     scatter_of,
     write_backward,
     write_compose,
+    write_elements,
     write_inverse,
     write_kernels,
     write_meta,
@@ -93,7 +94,10 @@ def write_sibling(world, sibling, files, levels):
             files.folds[entry.name] = write_reduce(world, sibling, files.loop, files.loop_header)
         write_reduce_table(sibling, files.folds.get(entry.name, {}), levels, files.tables)
         facts.update(kernel="nx_reduce_kernel", reduce=f"&reduce_{name}")
-    kernels = write_kernels(world, sibling, files.kernels, files.prototypes)
+    if kind(entry) == "elements":
+        kernels = {"kernel": write_elements(world, sibling, files.kernels)}
+    else:
+        kernels = write_kernels(world, sibling, files.kernels, files.prototypes)
     files.declared += [f"nx_kernel_fn {c};" for c in kernels.values() if c != "nx__kernel_nothing"]
     facts.update(kernels)
     if is_view(entry):

@@ -5,7 +5,7 @@ import re
 
 from gen.bind import argument_value
 from gen.expr import Body, free_names, scope_of
-from gen.model import CLASSES, DTYPE_CODE, DTYPES, admits_complex, admitted, gives_list, kind
+from gen.model import CLASSES, DTYPE_CODE, DTYPES, admits_complex, admitted, gives_list, kind, meaning
 from gen.syntax import Problem
 from gen.values import UNKNOWN, Value, as_int, bare, c_string
 from gen.write_loops import result_kind
@@ -108,6 +108,8 @@ def write_meta(world, sibling, source):
     op = c_string(sibling.base)
     device_checks(body, sibling, op)
     body.wrap_dims(sibling)
+    if kind(entry) == "elements" and meaning(entry).value["view"]:
+        part_size(world, body, sibling, op)
     body.checks([row for row in entry.rows if row.word in ("let", "check")])
     dtype_checks(body, sibling, op)
     place(body, sibling, op)
@@ -132,6 +134,37 @@ def device_checks(body, sibling, op):
             body.try_(f"nx__check_same_device({op}, in[{tensors[0].index}].array, in[{a.index}].array)")
 
 
+def view_call(world, sibling, whole):
+    """The shape rule of the view that an `elements` row calls, and the values that it is given: what is viewed, and the
+    arguments, names of the entry's or whole numbers."""
+    call = meaning(sibling.entry).value["view"]
+    forms = world.overloads(call.value) if call.op == "call" else []
+    views = [form.sibling for form in forms if kind(form.sibling.entry) == "view"]
+    if len(views) != 1:
+        raise Problem(call.at, f"{len(views)} views are called so, one is needed")
+    if len(call.args) != len(views[0].arguments) - 1 or call.keywords:
+        raise Problem(call.at, f"{views[0].name} takes {len(views[0].arguments) - 1} arguments behind what is viewed")
+    texts = []
+    for expr in call.args:
+        argument = sibling.argument(expr.value) if expr.op == "name" else None
+        if argument is None and expr.op != "number":
+            raise Problem(expr.at, "an argument of the view is one of the entry's, or a whole number")
+        texts.append(f"in[{argument.index}]" if argument else f"nx_value_int({expr.value})")
+    return f"nx__shape_{views[0].c_name}", f"(nx_value[]){{{', '.join([whole, *texts])}}}"
+
+
+def part_size(world, body, sibling, op):
+    """The size of the part that an `elements` row names is `part` to the rows of checks; the view's own come first."""
+    result = sibling.entry.results[0]
+    size = body.expr(result.args[0])
+    if size.kind == "tensor":
+        size = Value("ints", f"{size.array}->sizes", f"{size.array}->ndim")
+    rule, values = view_call(world, sibling, "NX_VALUE_NONE")
+    body.declarations.append("nx_meta part;")
+    body.emit(f"NX_TRY(nx__meta_part({op}, {size.c}, {as_int(size.n)}, {rule}, {values}, &part));")
+    body.scope["part"] = Value("ints", "part.size", "part.ndim")
+
+
 def dtype_checks(body, sibling, op):
     """Behind the entry's own checks, as in PyTorch, whose kernels are the last to look at dtypes."""
     entry = sibling.entry
@@ -144,7 +177,7 @@ def dtype_checks(body, sibling, op):
             body.try_(
                 f"nx__check_same_dtype({op}, in[{tensors[0].index}].array, {names[0]}, in[{a.index}].array, {name})"
             )
-    if entry.one("types") or (kind(entry) in ("point", "kernel") and "T" in body.scope):
+    if entry.one("types") or (kind(entry) in ("point", "elements", "kernel") and "T" in body.scope):
         names = admitted(entry)
         if kind(entry) == "point" and result_kind(sibling) == "FLOAT":  # what is computed is its float type
             names = names + CLASSES["unsigned"]
@@ -406,8 +439,6 @@ def write_kernels(world, sibling, source, prototypes):
     """The function that chooses a kernel, and the one of the reference. Returns their C names."""
     entry, names = sibling.entry, {}
     rows = {"kernel": entry.all("kernel"), "ref": entry.all("ref")}
-    if rows["kernel"] and rows["kernel"][0].value["name"] == "nothing":
-        return {"kernel": "nx__kernel_nothing"}
     simple = (
         len(rows["kernel"]) == 1 and rows["ref"] and rows["kernel"][0].value["name"] == rows["ref"][0].value["name"]
     )
@@ -433,6 +464,32 @@ def write_kernels(world, sibling, source, prototypes):
         source.add(function(head, body, start, []), rows[word][0].at)
         names[word] = f"nx__{function_name}"
     return names
+
+
+def write_elements(world, sibling, source):
+    """The function that writes what the `elements` row says: a number or a tensor's elements into the result, then into
+    the part that a view of it shows. Returns its C name."""
+    row = sibling.entry.one("elements")
+    whole, view, part = (row.value[key] for key in ("whole", "view", "part"))
+    if whole.op == "name" and whole.value == "undefined" and not view:
+        return "nx__kernel_nothing"
+    body = Body(world, sibling.base, False)
+    write_into_array(world, body, sibling, whole, "out[0].array")
+    if view:
+        rule, values = view_call(world, sibling, "out[0]")
+        body.declarations.append("nx_part part;")
+        body.emit(f"NX_TRY(nx_part_of(out[0].array, {rule}, {values}, &part));")
+        write_into_array(world, body, sibling, part, "&part.array")
+    head = f"nx_status nx__run_{sibling.c_name}(nx_run *run, const nx_value *in, nx_value *out)"
+    source.add(function(head, body, [], ["return NX_OK;"]), row.at)
+    return f"nx__run_{sibling.c_name}"
+
+
+def write_into_array(world, body, sibling, expr, to):
+    type_, text, lines = kernel_argument(world, sibling, expr, expr.value if expr.op == "name" else None)
+    if lines or type_ not in ("nx_value ", "const nx_array *"):
+        raise Problem(expr.at, "elements are undefined, those of a tensor, or a number")
+    body.emit(f"nx_copy_cast({to}, {text});" if type_ == "const nx_array *" else f"NX_TRY(nx_fill(run, {to}, {text}));")
 
 
 # ---- formulas

@@ -21,7 +21,8 @@ from gen.write_rules import Source
 TYPES = {"Tensor": "TENSOR", "Scalar": "SCALAR", "generator": "GENERATOR", "memory_format": "MEMORY_FORMAT",
          "dtype": "DTYPE", "layout": "LAYOUT", "device": "DEVICE", "pin_memory": "BOOL", "int": "INT", "SymInt": "INT",
          "float": "FLOAT", "bool": "BOOL", "str": "STR"}
-KINDS = {"point": "POINT", "reduce": "REDUCE", "view": "VIEW", "as": "COMPOSED", "kernel": "KERNEL"}
+KINDS = {"point": "POINT", "reduce": "REDUCE", "view": "VIEW", "as": "COMPOSED", "elements": "KERNEL",
+         "kernel": "KERNEL"}
 VARIANTS = {"functional": "NX_FUNCTIONAL", "inplace": "NX_INPLACE", "out": "NX_OUT"}
 OUT_REASON = "functions with out=... arguments don't support automatic differentiation"
 

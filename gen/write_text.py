@@ -47,6 +47,8 @@ def kernel_line(entry, loops):
     letters = ",".join(SHORT[d] for d in admitted(entry))
     if kind(entry) == "reduce":
         return "folds", f"nx__fold_{entry.name.replace('.', '_')}_{{{letters}}}_{{base,v3,v4}}"
+    if kind(entry) == "elements":
+        return "elements", entry.one("elements").value["text"]
     names = [" ".join(r.value["name"] for r in entry.all(word)) for word in ("kernel", "ref")]
     return "kernels", f"{names[0]};  ref {names[1]}" if names[0] else "none"
 

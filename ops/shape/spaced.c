@@ -2,7 +2,6 @@
  * counted in int64, or in double and cut off. Numbers are written on as many threads as it is worth, with the same bits. */
 #include "gen/kernels.h"
 #include "iter/iter.h"
-#include "shape/copy.h"
 #include "shape/spaced_rows.h"
 
 #include <complex.h>
@@ -131,7 +130,7 @@ static nx_status count_complex_powers(void *arg, int64_t begin, int64_t end) {
 static nx_status as_stored(const nx_run *run, nx_dtype dtype, const nx_value *number, double *parts) {
     nx_const wide;
     char stored[16];
-    if (!nx__number_fits(dtype, number)) return nx__fail_number(run, dtype);
+    if (!nx_number_fits(dtype, number)) return nx_fail_number(run, dtype);
     nx_const_cast(&wide, number, NX_C128);
     nx_cast(dtype, stored, 0, NX_C128, (const char *)wide.parts, 0, 1);
     nx_cast(NX_C128, (char *)parts, 0, dtype, stored, 0, 1);
@@ -164,7 +163,7 @@ nx_status nx__linspace(nx_run *run, nx_array *out, nx_value start, nx_value end)
     const nx_dtype dtype = (nx_dtype)out->dtype;
     counting c = {.out = out};
     if (out->numel == 0) return NX_OK;
-    if (out->numel == 1) return nx__fill(run, out, start);
+    if (out->numel == 1) return nx_fill(run, out, start);
     if (nx_is_complex(dtype)) {
         NX_TRY(set_ends(run, &c, &start, &end, false));
         return nx_parallel(out->numel, nx_grain(16), count_complex, &c);
@@ -184,7 +183,7 @@ nx_status nx__logspace(nx_run *run, nx_array *out, nx_value start, nx_value end,
         nx_const_cast(&first, &start, NX_C128);
         double complex power = nx_is_complex(dtype) ? cpow(base, CMPLX(first.parts[0], first.parts[1])) : pow(base, first.parts[0]);
         double parts[2] = {creal(power), cimag(power)};
-        return nx__fill(run, out, nx_is_complex(dtype) ? nx_value_complex(parts) : nx_value_float(parts[0]));
+        return nx_fill(run, out, nx_is_complex(dtype) ? nx_value_complex(parts) : nx_value_float(parts[0]));
     }
     if (!nx_is_complex(dtype)) NX_TRY(check_counted("logspace_cpu", out));
     NX_TRY(set_ends(run, &c, &start, &end, true));

@@ -69,6 +69,15 @@ void nx_cast(nx_dtype to_dtype, char *to, int64_t to_step, nx_dtype from_dtype, 
 void nx_number_store(nx_dtype dtype, const nx_value *number, char *to);
 /* Elements of `from` cast into `to`, which has the broadcast size. */
 void nx_copy_cast(const nx_array *to, const nx_array *from);
+/* ---- what the row `elements` of an entry says ------------------------------------------------------------ */
+/* Whether a dtype has a number, or at least rounds it; and the error where it does not. */
+bool nx_number_fits(nx_dtype dtype, const nx_value *number);
+nx_status nx_fail_number(const nx_run *run, nx_dtype dtype);
+NX_MUST_USE nx_status nx_fill(const nx_run *run, const nx_array *to, nx_value number); /* into every element */
+/* The part of an array that a view of it shows: over the same memory. */
+typedef struct nx_part { nx_array array; int64_t dims[2 * NX_MAX_DIMS]; } nx_part;
+/* `view` is the view's shape rule, `in` are its arguments, the first of them `whole`. */
+NX_MUST_USE nx_status nx_part_of(const nx_array *whole, nx_meta_fn *view, const nx_value *in, nx_part *out);
 /* The level in use. */
 extern _Atomic int nx__level; /* -1: not known yet */
 int nx__level_find(void);

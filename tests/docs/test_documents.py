@@ -126,22 +126,35 @@ def test_c_runs(document: Path, tmp_path: Path) -> None:
 
 
 def test_operators_are_counted(record_property):
-    """docs/operators.md: how many entries are expressions, are made of others, have a kernel of their own."""
-    entries = load(ROOT / "ops").entries
-    expressions, composed, kernels = (
-        sum(any(entry.one(word) for word in words) for entry in entries)
-        for words in (("point", "reduce", "view"), ("as",), ("kernel",))
-    )
+    """docs/operators.md: how many entries are expressions, say their elements, are made of others, have a kernel of
+    their own; and how many operators they stand for."""
+    world = load(ROOT / "ops")
+    entries = world.entries
+
+    def count(entries, *words):
+        return sum(any(entry.one(word) for word in words) for entry in entries)
+
+    expressions, composed = count(entries, "point", "reduce", "view"), count(entries, "as")
+    elements, kernels = count(entries, "elements"), count(entries, "kernel")
     functions = {row.value["name"] for entry in entries for row in entry.all("kernel")}
     text = " ".join((ROOT / "docs" / "operators.md").read_text().split())
     said = (
-        f"Of {len(entries)} entries {expressions} are an expression of an element, a fold or a view, {composed} are "
-        f"made of other operators, and {kernels} name kernels: {len(functions)} C functions"
+        f"Of {len(entries)} entries {expressions} are an expression of an element, a fold or a view, {elements} say "
+        f"what lies in their result, {composed} are made of other operators, and {kernels} name kernels: "
+        f"{len(functions)} C functions"
     )
     share = (
         f"That is {100 * kernels / len(entries):.1f} % of the entries, with "
         f"{100 * len(functions) / len(entries):.1f} functions to a hundred"
     )
-    record_property("kernels", said)
+    of_all, said_by_row = (count(world.operators, word) for word in ("kernel", "elements"))
+    operators = (
+        f"Counted by operators {of_all} of {len(world.operators)} have kernels, "
+        f"{100 * of_all / len(world.operators):.1f} %"
+    )
+    record_property("kernels", f"{said}. {operators}")
     assert said in text, said
     assert share in text, share
+    assert operators in text, operators
+    assert f"are a row `elements`, {said_by_row} operators" in text, said_by_row
+    assert kernels / len(entries) < 0.229 and of_all / len(world.operators) < 0.229, "the share before the width came"

@@ -30,6 +30,14 @@ FAMILY = """op f(self: T, n: int[1]) with k = 1, back = mul -> like(self): T
 """
 
 
+PART = """op f(self: T, src: Tensor, dim: dim(self)) -> like(self): T
+  check  src.size == part else "src is no part"
+  elements self; select(dim, 0): src
+  grad   self: zero; src: select(g, dim, 0)
+  cases  call (x[3,4], x[4], 0)
+"""
+
+
 @cache
 def ops():
     """The helpers and operators that an entry may name."""
@@ -68,6 +76,24 @@ def test_an_entry_of_several_operators():
     write_siblings(world, [sibling for sibling in world.siblings if sibling.at.path == "x.op"], files, ["base"])
     kernels = files.kernels.text()
     assert "nx_value_int(1)" in kernels and "nx_value_int(2)" in kernels
+
+
+def test_elements():
+    """What lies in the result, and in a part of it, whose size and place the view's own rule says."""
+    world = World([read("x.op", PART), *ops()])
+    assert not world.problems, world.show_problems()
+    files = Files()
+    facts = write_siblings(world, [sibling for sibling in world.siblings if sibling.at.path == "x.op"], files, ["base"])
+    assert not world.problems, world.show_problems()
+    assert facts["f"]["kernel"] == "nx__run_f"
+    lines = [
+        "nx_copy_cast(out[0].array, in[0].array);",
+        "NX_TRY(nx_part_of(out[0].array, nx__shape_select_int, (nx_value[]){out[0], in[2], nx_value_int(0)}, &part));",
+        "nx_copy_cast(&part.array, in[1].array);",
+    ]
+    kernels = files.kernels.text()
+    assert sorted(lines, key=kernels.index) == lines
+    assert "nx__shape_select_int, (nx_value[]){NX_VALUE_NONE, in[2], nx_value_int(0)}, &part));" in files.meta.text()
 
 
 @pytest.mark.parametrize(
@@ -163,6 +189,27 @@ def test_an_entry_of_several_operators():
             "x.op:3:3: error: f is made of other operators: its in-place form is an entry f_ of its own",
         ),
         (GOOD + GOOD, "error: operator 'f' is defined twice"),
+        (
+            PART.replace("  grad", "  kernel fs\n  grad"),
+            "x.op:4:3: error: f says what lies in its result and needs no kernel",
+        ),
+        (
+            PART.replace("-> like(self): T", "-> (like(self): T, like(self): T)"),
+            "x.op:3:3: error: 'elements' is of one result, f has 2",
+        ),
+        (PART.replace("select(dim, 0)", "flip(dim, 0)"), "x.op:3:18: error: 0 views are called so, one is needed"),
+        (
+            PART.replace("select(dim, 0)", "select(0)"),
+            "x.op:3:18: error: select.int takes 2 arguments behind what is viewed",
+        ),
+        (
+            PART.replace("select(dim, 0)", "select(dim, src.ndim)"),
+            "x.op:3:33: error: an argument of the view is one of the entry's, or a whole number",
+        ),
+        (
+            PART.replace("0): src", "0): dim"),
+            "x.op:3:34: error: elements are undefined, those of a tensor, or a number",
+        ),
         (FAMILY.replace("k = 2, ", ""), "x.op:2:10: error: f2 does not say what 'k' is"),
         (FAMILY.replace("call f2", "call f3"), "x.op:7:28: error: 'f3' is no operator of this entry (f, f2)"),
         (FAMILY.replace("= div", "= nonsense"), "no operator is called 'nonsense'"),
