@@ -54,8 +54,8 @@ def _each(full: str, base: str, in_place: bool):
         name = base
         if base in _OF_A_NUMBER and (in_place or not isinstance(others[0], (list, tuple))):
             name = _OF_A_NUMBER[base]
-        elif base in _OF_A_NUMBER and not isinstance(others[0][0], _C.TensorBase):
-            name = _OF_A_NUMBER[base]
+        elif base in _OF_A_NUMBER and (not isinstance(others[0][0], _C.TensorBase) or self[0].is_complex()):
+            name = _OF_A_NUMBER[base]  # complex ones are refused in its words
         function = getattr(Tensor, name + "_") if in_place else getattr(_C, name)
         columns = [_spread(full, value, len(self)) for value in others]
         named = {key: _spread(full, value, len(self)) for key, value in keywords.items()}

@@ -44,14 +44,14 @@ def all_passes() -> tuple[str, str, str]:
     return run("", NARTHEX_VERIFY_GRAPHS="1")
 
 
-@pytest.mark.parametrize("name", ["fold", "cse", "dce", "place", "follow", "fuse", "reinplace", "plan"])
+@pytest.mark.parametrize("name", ["fold", "cse", "dce", "place", "demand", "follow", "fuse", "reinplace", "plan"])
 def test_a_pass_that_is_left_out(name: str, all_passes: tuple[str, str, str]) -> None:
     plan, numbers, error = run(f"skip={name}", NARTHEX_VERIFY_GRAPHS="1")
     assert numbers and numbers == all_passes[1], error
     assert ("= tile(" in plan) == (name != "fuse")
     assert ("aten::copy_(" in plan) == (name != "reinplace")
     assert plan.count("aten::exp") == all_passes[0].count("aten::exp")
-    assert (plan == all_passes[0]) == (name in ("place", "fold", "follow")), plan
+    assert (plan == all_passes[0]) == (name in ("place", "fold", "demand", "follow")), plan
     places = re.findall(r"^  feature\+(\d+): ", plan.split("backward: program")[1], re.M)
     assert (len(set(places)) == len(places) > 2) == (name == "plan"), plan
 
@@ -76,6 +76,7 @@ def test_the_first_runs_alone(all_passes: tuple[str, str, str]) -> None:
 def test_times_and_what_is_wrong() -> None:
     times = run("times")[2]
     rows = [line.split()[1] for line in times.splitlines() if line.startswith("pass ")]
-    assert rows == ["functionalise", "split", "fold", "cse", "dce", "place", "follow", "fuse", "reinplace", "plan"]
+    everything = "functionalise split fold cse dce place demand follow fuse reinplace plan"
+    assert rows == everything.split()
     for wrong in ("skip=split", "skip=nothing", "bisect=-1", "bisect=", "fold"):
         assert f"NARTHEX_PASSES: '{wrong}' is none of" in run(wrong)[2]

@@ -85,12 +85,12 @@ def test_as_in_pytorch(name):
     assert same(mine, theirs), f"{mine}, PyTorch has {theirs}"
 
 
-@pytest.mark.parametrize("word", ["lt", "maximum", "floor", "fmod", "clamp_min", "sort", "amax", "erf", "relu", "sign"])
+@pytest.mark.parametrize("word", ["lt", "floor", "fmod", "clamp_min", "sort", "amax", "erf", "relu", "sign"])
 def test_what_has_no_complex_meaning_is_refused(word):
     a = nt.tensor([1 + 1j])
     call = getattr(nt, word, None) or getattr(nt.nn.functional, word)
     with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
-        call(a, a) if word in ("lt", "maximum", "fmod", "clamp_min") else call(a)
+        call(a, a) if word in ("lt", "fmod", "clamp_min") else call(a)
 
 
 def gradients(m, compiled=None):
