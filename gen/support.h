@@ -48,7 +48,6 @@ static inline int64_t nx__clamp(int64_t x, int64_t low, int64_t high) { return x
 /* "[2, 3]" with separator ", ", "2x3" with "x". Returns `room`'s text, cut if it does not fit. */
 const char *nx__ints_text(char *room, size_t bytes, const int64_t *at, int n, const char *separator);
 
-
 /* ---- shape rules ---------------------------------------------------------------------------------- */
 NX_MUST_USE nx_status nx__check_ndim(const char *op, int64_t n);
 NX_MUST_USE nx_status nx__check_list(const char *op, int64_t n);

@@ -122,8 +122,7 @@ static nx_status call_in_place(nx_run *run, const nx_value *in, uint64_t needed,
     if (!nx_is_differentiable((nx_dtype)self->a.dtype)) return go_below(run, in, out);
     if (needed == 0 && !nx__requires_grad(self)) return go_below(run, in, out);
     NX_TRY(nx_grad_check_written(self));
-    const nx_op *op = run->op; /* truth values have no slope: their history is that of zeros */
-    if (needed == 0) NX_TRY(nx_op_find("aten::zero_", &op));
+    const nx_op *op = needed ? run->op : nx_known(NX_KNOWN_ZERO); /* truth values have no slope: their history is that of zeros */
     NX_TRY(new_history(op, in, needed ? needed : 1, &inner, &node));
     nx_status status = go_below(run, in, out);
     if (status != NX_OK) {

@@ -33,12 +33,6 @@ static const nx_array *array_of(const nx_value *v) {
     return v->tag == NX_TAG_NODE && v->node->fakes[v->n] ? &v->node->fakes[v->n]->a : NULL;
 }
 
-static int64_t product(const int64_t *sizes, int n) {
-    int64_t all = 1;
-    for (int d = 0; d < n; d++) all *= sizes[d];
-    return all;
-}
-
 /* ---- which places are read ------------------------------------------------------------------------------------------ */
 static void add_demand(demand *to, const demand *more) {
     if (to->what == NOTHING) *to = *more;
@@ -73,7 +67,7 @@ static bool read_by(const nx_node *node, demand *out) {
     const int64_t size = from->sizes[dim], n = is_one ? 1 : node->fakes[0]->a.sizes[dim];
     if (is_one ? args[2].tag != NX_TAG_INT : args[4].tag != NX_TAG_INT || args[4].i != 1) return false;
     const int64_t begin = first_place(args, size);
-    const int64_t parts = product(from->sizes, dim), least = parts ? (LEAST + parts - 1) / parts : 0;
+    const int64_t parts = nx_numel(dim, from->sizes), least = parts ? (LEAST + parts - 1) / parts : 0;
     *out = (demand){.what = PART, .dim = dim, .outer = 1, .size = size, .n = n < least ? least : n};
     out->begin = nx_least(begin, size - out->n);
     return n > 0 && 2 * out->n <= size && !is_shown_by_places(node);
@@ -81,7 +75,7 @@ static bool read_by(const nx_node *node, demand *out) {
 
 /* The dimension of a viewed tensor along which the same places lie. */
 static bool through_view(const nx_array *from, const nx_array *to, demand *d) {
-    const int64_t behind = product(to->sizes + d->dim + 1, to->ndim - d->dim - 1);
+    const int64_t behind = nx_numel(to->ndim - d->dim - 1, to->sizes + d->dim + 1);
     int64_t passed = 1;
     for (int k = from->ndim - 1; k >= 0 && passed <= behind; passed *= from->sizes[k--]) {
         if (passed != behind || from->sizes[k] % d->size != 0) continue;
@@ -100,14 +94,9 @@ static bool along_other(const nx_value *dim, int ndim, const demand *d) {
 static bool keeps_apart(const nx_node *node, int dim) {
     const nx_reduce *reduce = node->op->def->reduce;
     const int ndim = node->fakes[0]->a.ndim;
-    if (reduce->dim_param < 0 || reduce->keepdim_param < 0 || !node->args[reduce->keepdim_param].i) return false;
-    const nx_value *dims = &node->args[reduce->dim_param];
-    bool apart = dims->tag == NX_TAG_INT || (dims->tag == NX_TAG_INTS && dims->n > 0);
-    for (int i = 0; apart && i < (dims->tag == NX_TAG_INTS ? dims->n : 1); i++) {
-        int64_t folded = dims->tag == NX_TAG_INTS ? dims->ints[i] : dims->i;
-        apart = (folded < 0 ? folded + ndim : folded) != dim;
-    }
-    return apart;
+    if (reduce->keepdim_param < 0 || !node->args[reduce->keepdim_param].i) return false;
+    uint64_t folded;
+    return nx__folded_dims(node, ndim, &folded) && !(folded >> dim & 1);
 }
 
 /* Whether `d` of the node's result asks for as many places of argument k, then in *d; else all of it is read. false in *passes:

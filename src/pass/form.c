@@ -47,16 +47,24 @@ static void find_cast(const nx_node *node, nx_form *form) {
     form->common = form->computing = (nx_dtype)node->fakes[0]->a.dtype;
 }
 
-/* Whether all dimensions are folded that have more than one element, or the last of them. */
-static bool folds_last(const nx_node *node, const nx_array *a) {
+bool nx__folded_dims(const nx_node *node, int ndim, uint64_t *out) {
     const nx_value *dims = node->op->def->reduce->dim_param >= 0 ? &node->args[node->op->def->reduce->dim_param] : NULL;
-    uint64_t folded = 0;
-    if (a->ndim == 0 || dims == NULL || dims->tag == NX_TAG_NONE || (dims->tag == NX_TAG_INTS && dims->n == 0)) return true;
+    *out = ~UINT64_C(0);
+    if (dims == NULL || dims->tag == NX_TAG_NONE || (dims->tag == NX_TAG_INTS && dims->n == 0)) return true;
     if (dims->tag != NX_TAG_INTS && dims->tag != NX_TAG_INT) return false;
+    *out = 0;
     for (int i = 0, n = dims->tag == NX_TAG_INTS ? dims->n : 1; i < n; i++) {
         int64_t dim = dims->tag == NX_TAG_INTS ? dims->ints[i] : dims->i;
-        folded |= UINT64_C(1) << (dim < 0 ? dim + a->ndim : dim);
+        *out |= UINT64_C(1) << (dim < 0 ? dim + ndim : dim);
     }
+    return true;
+}
+
+/* Whether all dimensions are folded that have more than one element, or the last of them. */
+static bool folds_last(const nx_node *node, const nx_array *a) {
+    uint64_t folded;
+    if (a->ndim == 0) return true;
+    if (!nx__folded_dims(node, a->ndim, &folded)) return false;
     bool kept = false; /* from the last dimension on, one is kept */
     for (int d = a->ndim - 1; d >= 0; d--) {
         if (a->sizes[d] == 1) continue;

@@ -36,6 +36,8 @@ nx_status nx__do_follow(nx_graph *graph);
 nx_status nx__do_fuse(nx_graph *graph, nx_regions *out);
 nx_status nx__do_reinplace(const nx_graph *graph, const int *result_of, uint8_t *reuse);
 nx_status nx__find_writes(const nx_graph *graph, bool *any);
+/* form.c: the dimensions that a fold folds, by bit, all where it names none. false: they are no plain numbers. */
+bool nx__folded_dims(const nx_node *node, int ndim, uint64_t *out);
 /* node->data of the output and of the views that lead to it is set; whoever asked clears it. */
 void nx__mark_results(nx_graph *graph);
 /* Whether the pass may merge, move or drop a call: no draw of random numbers, no write. */
