@@ -543,3 +543,14 @@ def test_sizes_that_vary_under_autocast(name, options):
             expected, got = function(x), compiled(x)
         assert got.dtype == expected.dtype
         torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("name", ["hstack", "vstack", "dstack", "column_stack", "row_stack", "cat", "stack", "concat"])
+def test_joins_leave_sizes_open_under_autocast(name):
+    compiled = torch.compile(getattr(torch, name))
+    for n in (2, 3, 5, 4, 9):
+        parts = [torch.randn(n, n), torch.randn(n, n).bfloat16()]
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            got, expected = compiled(parts), getattr(torch, name)(parts)
+        assert got.dtype == expected.dtype == torch.float32 and torch.equal(got, expected)
+    assert compiled.entries == 2
