@@ -3,6 +3,8 @@ are calls of others here. A parameter has the name that PyTorch's schema gives i
 
 from types import FunctionType
 
+from ._ops_of_numbers import NUMBERS
+
 
 def copy_of(function):
     """Another function of the same code, which has a name of its own."""
@@ -240,5 +242,6 @@ _TABLE = {
     "bilinear": {"default": _bilinear},
     "_cdist_forward": {"default": _cdist},
     "_pdist_forward": {"default": _pdist},
+    **NUMBERS,
 }
 IN_PYTHON = {name: _InPython(name, **overloads) for name, overloads in _TABLE.items()}
