@@ -412,7 +412,8 @@ static nx_status run_channels(void *arg, int64_t begin, int64_t end) {
         if (at * from < NX__TAPS_SLACK || (a->channels - at - 1) * from < NX__TAPS_SLACK) {
             const size_t bytes = sizeof(float) * (size_t)(from + 2 * NX__TAPS_SLACK);
             if (copy == NULL && (copy = nx_room_new(bytes)) == NULL) return nx_fail_memory(bytes);
-            memset(copy, 0, bytes);
+            memset(copy, 0, NX__TAPS_SLACK * sizeof *copy);
+            memset(copy + NX__TAPS_SLACK + from, 0, NX__TAPS_SLACK * sizeof *copy);
             x = memcpy(copy + NX__TAPS_SLACK, x, sizeof(float) * (size_t)from);
         }
         for (int64_t r = 0; r < a->rows; r++) {

@@ -51,7 +51,7 @@ static void sums(float *to, const float *from, int64_t n, const int64_t *places,
 
 /* ---- a channel that is read alone ------------------------------------------------------------------------------------- */
 typedef int32_t lanes __attribute__((vector_size(4 * NX_LANES)));
-enum { TOGETHER = 4 }; /* rows whose sums go on side by side */
+enum { TOGETHER = 4, MOST_WIDTH = 7 }; /* rows whose sums go on side by side; the largest square kernel of which they do */
 
 /* With a stride of 2 lane j of a vector is every second number of two vectors' four neighbours each, which is one shuffle; sums are put
  * in order once. number_of: which of the two vectors' numbers it is. */
@@ -72,99 +72,106 @@ static inline __attribute__((always_inline)) lanes find_inside(const nx__channel
 }
 
 /* Every number, or every second. */
+static inline __attribute__((always_inline)) wide load_numbers(const float *from, const int64_t step) {
+    const wide x = *(const loose *)from;
+    if (step == 1) return x;
+    lanes even;
+    for (int j = 0; j < WIDE; j++) even[j] = number_of(j);
+    return __builtin_shuffle(x, (wide)((const loose *)from)[1], even);
+}
+
 static inline __attribute__((always_inline)) wide load_inside(const float *from, const lanes inside, const int64_t step) {
-    wide x = *(const loose *)from;
-    if (step == 2) {
-        lanes even;
-        for (int j = 0; j < WIDE; j++) even[j] = number_of(j);
-        x = __builtin_shuffle(x, (wide)((const loose *)from)[1], even);
-    }
-    return (wide)((lanes)x & inside);
+    return (wide)((lanes)load_numbers(from, step) & inside);
 }
 
-/* Rows of results, for square kernels of neighbours; `left` is what the first tap would read in row 0 of the channel, `top` the
- * row that it reads; whole: all are rows of the channel. Each row that is read meets all rows of results that want it. */
+/* Which numbers of a vector of results, from column x on, lie in the row by each tap. */
+typedef struct edge { int64_t x; lanes inside[MOST_WIDTH]; } edge;
+
+/* A vector of each of TOGETHER rows of results, for square kernels of neighbours; `left` is what the first tap would read in row 0
+ * of the channel, `top` the row that it reads; whole: all rows that are read lie in the channel. Without `at` all columns do. Each
+ * row that is read meets all rows of results that want it. */
 static inline __attribute__((always_inline)) void sum_square(const nx__channel *c, wide *s, const float *left, int64_t top,
-                                                             const lanes *inside, const float *weights, const bool whole,
-                                                             const int width, const int step) {
+                                                             const edge *at, const wide *weights, const bool whole, const int width,
+                                                             const int step) {
+    left += top * c->from[1];
 #pragma GCC unroll 16
-    for (int i = 0; i < (TOGETHER - 1) * step + width; i++) {
-        wide x[NX__CHANNEL_WIDTH];
+    for (int i = 0; i < (TOGETHER - 1) * step + width; i++, left += c->from[1]) {
         if (!whole && (top + i < 0 || top + i >= c->from[0])) continue;
-        const float *row = left + (top + i) * c->from[1];
-        for (int across = 0; across < width; across++) x[across] = load_inside(row + across, inside[across], step);
+#pragma GCC unroll 16
+        for (int across = 0; across < width; across++) {
+            const wide x = at ? load_inside(left + across, at->inside[across], step) : load_numbers(left + across, step);
 #pragma GCC unroll 4
-        for (int r = 0; r < TOGETHER; r++) {
-            const int down = i - r * step;
-            if (down < 0 || down >= width) continue;
-            for (int across = 0; across < width; across++) s[r] += weights[down * width + across] * x[across];
+            for (int r = 0; r < TOGETHER; r++) {
+                const int down = i - r * step;
+                if (down >= 0 && down < width) s[r] += weights[down * width + across] * x;
+            }
         }
     }
 }
 
-/* A row of results, taps low .. high - 1 of the kernel's height. */
-static inline __attribute__((always_inline)) void sum_taps(const nx__channel *c, wide *s, const float *from, const lanes *inside,
-                                                           const float *weights, int64_t low, int64_t high, const int width,
-                                                           const int step) {
-    const int64_t n = width ? width : c->kernel[1], apart = width ? 1 : c->dilation[1], below = width ? 1 : c->dilation[0];
-    for (int64_t down = low; down < high; down++) {
-        const float *row = from + down * below * c->from[1], *w = weights + down * n;
-        for (int64_t across = 0; across < n; across++) *s += w[across] * load_inside(row + across * apart, inside[across], step);
-    }
-}
+/* Where the vector begins that comes after that at `next`: the last one ends with its row, unless it is the only one. */
+static inline int64_t begin_vector(int64_t next, int64_t n) { return next + WIDE <= n || n < WIDE ? next : n - WIDE; }
 
-/* The first tap of a row of results that lies in the channel, and the one behind the last; `step` is the dilation. */
-static inline __attribute__((always_inline)) void find_taps(const nx__channel *c, int64_t top, const int64_t step, int64_t *low,
-                                                            int64_t *high) {
-    *low = top < 0 ? nx_least((-top + step - 1) / step, c->kernel[0]) : 0;
-    *high = top >= c->from[0] ? 0 : nx_least((c->from[0] - top + step - 1) / step, c->kernel[0]);
-}
-
-/* A vector of row y's results, or of that row and the next ones. width: of a square kernel of neighbours with one stride, or 0:
- * any. */
-static inline __attribute__((always_inline)) void sum_part(const nx__channel *c, wide *s, const float *from, const float *weights,
-                                                           int64_t y, int64_t x, const int rows, const int width, const int step) {
-    const int64_t top = y * c->stride[0] - c->padding[0];
-    const float *left = from + x * step - c->padding[1];
-    lanes inside[NX__CHANNEL_WIDTH];
-    for (int64_t across = 0; across < (width ? width : c->kernel[1]); across++) inside[across] = find_inside(c, x, across, step);
-    for (int r = 0; r < rows; r++) s[r] = (wide){0};
-    if (width && rows == TOGETHER) {
-        const bool whole = top >= 0 && top + (TOGETHER - 1) * step + width <= c->from[0];
-        if (whole) sum_square(c, s, left, top, inside, weights, true, width, step);
-        else sum_square(c, s, left, top, inside, weights, false, width, step);
-        return;
-    }
-    for (int r = 0; r < rows; r++) {
-        int64_t low, high, at = top + r * c->stride[0];
-        find_taps(c, at, width ? 1 : c->dilation[0], &low, &high);
-        sum_taps(c, s + r, left + at * c->from[1], inside, weights, low, high, width, step);
-    }
-}
-
-/* Rows y to y + rows - 1 of the results. A vector goes on into what is written later, where there is `room` from `to` on. */
-static inline __attribute__((always_inline)) void sum_rows(const nx__channel *c, float *to, int64_t room, const float *from,
-                                                           const float *weights, float start, int64_t y, const int rows, const int width,
-                                                           const int step) {
-    const int64_t n = c->made[1];
+/* Rows y to y + TOGETHER - 1 of the results. A vector goes on into what is written later. edges: those of the row's ends. */
+static inline __attribute__((always_inline)) void sum_rows(const nx__channel *c, float *to, const float *from, const wide *weights,
+                                                           float start, int64_t y, edge *edges, const int width, const int step) {
+    const int64_t n = c->made[1], top = y * step - c->padding[0];
+    const bool whole = top >= 0 && top + (TOGETHER - 1) * step + width <= c->from[0];
     for (int64_t next = 0; next < n; next += WIDE) {
-        const int64_t x = next + WIDE <= n || n < WIDE ? next : n - WIDE, first = y * n + x;
+        const int64_t x = begin_vector(next, n), column = x * step - c->padding[1];
         wide s[TOGETHER];
-        sum_part(c, s, from, weights, y, x, rows, width, step);
-        for (int r = 0; r < rows; r++) {
-            s[r] = in_order(s[r], step) + start;
-            if (first + r * n + WIDE <= room) *(loose *)(to + first + r * n) = s[r];
-            else memcpy(to + first + r * n, s + r, (size_t)nx_least(n, WIDE) * sizeof *to);
+#pragma GCC unroll 4
+        for (int r = 0; r < TOGETHER; r++) s[r] = (wide){0};
+        if (whole && column >= 0 && column + (WIDE - 1) * step + width <= c->from[1]) {
+            sum_square(c, s, from + column, top, NULL, weights, true, width, step);
+        } else {
+            edge *at = &edges[x > 0];
+            for (int64_t across = 0; at->x != x && across < width; across++) at->inside[across] = find_inside(c, x, across, step);
+            at->x = x;
+            if (whole) sum_square(c, s, from + column, top, at, weights, true, width, step);
+            else sum_square(c, s, from + column, top, at, weights, false, width, step);
         }
+#pragma GCC unroll 4
+        for (int r = 0; r < TOGETHER; r++) *(loose *)(to + (y + r) * n + x) = in_order(s[r], step) + start;
+    }
+}
+
+/* Row y of the results. width: of a square kernel of neighbours with one stride, or 0: any. */
+static inline __attribute__((always_inline)) void sum_row(const nx__channel *c, float *to, int64_t room, const float *from,
+                                                          const float *weights, float start, int64_t y, const int64_t width,
+                                                          const int step) {
+    const int64_t made = c->made[1], n = width ? width : c->kernel[1], apart = width ? 1 : c->dilation[1];
+    const int64_t below = width ? 1 : c->dilation[0], top = y * c->stride[0] - c->padding[0];
+    const int64_t low = top < 0 ? nx_least((-top + below - 1) / below, c->kernel[0]) : 0;
+    const int64_t high = top >= c->from[0] ? 0 : nx_least((c->from[0] - top + below - 1) / below, c->kernel[0]);
+    for (int64_t next = 0; next < made; next += WIDE) {
+        const int64_t x = begin_vector(next, made), first = y * made + x;
+        lanes inside[NX__CHANNEL_WIDTH];
+        wide s = {0};
+        for (int64_t across = 0; across < n; across++) inside[across] = find_inside(c, x, across, step);
+        for (int64_t down = low; down < high; down++) {
+            const float *row = from + x * step - c->padding[1] + (top + down * below) * c->from[1], *w = weights + down * n;
+            for (int64_t across = 0; across < n; across++) s += w[across] * load_inside(row + across * apart, inside[across], step);
+        }
+        s = in_order(s, step) + start;
+        if (first + WIDE <= room) *(loose *)(to + first) = s;
+        else memcpy(to + first, &s, (size_t)nx_least(made, WIDE) * sizeof *to);
     }
 }
 
 static inline __attribute__((always_inline)) void sum_channel(const nx__channel *c, float *to, int64_t room, const float *from,
                                                               const float *weights, float start, const int width, const int step) {
+    const int64_t behind = c->made[1] < WIDE ? WIDE - c->made[1] : 0; /* numbers that the last vector writes behind the result */
     int64_t y = 0;
-    for (; y + TOGETHER <= c->made[0]; y += TOGETHER) sum_rows(c, to, room, from, weights, start, y, TOGETHER, width, step);
-    if (y < c->made[0] && y) sum_rows(c, to, room, from, weights, start, c->made[0] - TOGETHER, TOGETHER, width, step);
-    else for (; y < c->made[0]; y++) sum_rows(c, to, room, from, weights, start, y, 1, width, step);
+    if (width && c->made[0] >= TOGETHER && c->made[0] * c->made[1] + behind <= room) {
+        wide w[MOST_WIDTH * MOST_WIDTH];
+        edge edges[2];
+        edges[0].x = edges[1].x = -1;
+        for (int k = 0; k < width * width; k++) w[k] = weights[k] - (wide){0};
+        for (; y < c->made[0]; y += TOGETHER)
+            sum_rows(c, to, from, w, start, nx_least(y, c->made[0] - TOGETHER), edges, width, step);
+    }
+    for (; y < c->made[0]; y++) sum_row(c, to, room, from, weights, start, y, width, step);
 }
 
 static void channel(const nx__channel *c, float *to, int64_t room, const float *from, const float *weights, float start) {

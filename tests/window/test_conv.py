@@ -87,6 +87,17 @@ def test_a_channel_alone(kernel: tuple[int, int]) -> None:
         torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("kernel", [3, 5, 7])
+def test_rows_of_a_channel(kernel: int, stride: int) -> None:
+    """Depthwise convolutions of every width, whose vectors lie within a row, at its ends and beyond them."""
+    for width in range(kernel, 52):
+        high, padding = kernel + width % 9, (width % (kernel // 2 + 2), width // 2 % (kernel // 2 + 2))
+        tensors = [torch.randn(shape) for shape in ((1, 5, high, width), (5, 1, kernel, kernel), (5,))]
+        wanted = torch.conv2d(*tensors, stride, padding, 1, 5)
+        close(nt.conv2d(*(to_ours(t) for t in tensors), stride, padding, 1, 5), wanted)
+
+
 @pytest.mark.parametrize("shape", [(2, 3, 9, 8), (1, 16, 7, 7), (2, 6, 5, 5)])
 def test_channels_last(shape: tuple[int, ...]) -> None:
     x, w = torch.randn(shape), torch.randn(6, shape[1], 3, 3)
