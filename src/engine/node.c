@@ -319,6 +319,13 @@ static bool writes_between(const nx__lower *l, const nx_node *product, const nx_
     return false;
 }
 
+/* Whether a product takes its sum as a sum behind it is taken: halves would be rounded before it too, and what a library
+ * multiplies may begin with what is added. */
+static bool rounds_alike(const nx_array *a) {
+    if (a->device.type == 0) return a->dtype == NX_F32 && nx_level() != NX_LEVEL_BASE;
+    return a->dtype == NX_F32 || a->dtype == NX_F64;
+}
+
 nx_status nx__sum_lower(nx__lower *l, const nx_node *product, bool *done) {
     const nx_op *op = product->op->joined;
     nx__value addend;
@@ -327,8 +334,7 @@ nx_status nx__sum_lower(nx__lower *l, const nx_node *product, bool *done) {
     if (nx_flag.reference || op == NULL || product->fakes[0] == NULL) return NX_OK;
     const nx_array *layout = &product->fakes[0]->a;
     const nx_node *sum = only_user(product);
-    bool rounds_once = layout->dtype == NX_F32 || layout->dtype == NX_F64; /* halves would be rounded before the sum too */
-    if (!rounds_once || !find_addend(l, product, sum, &addend) || writes_between(l, product, sum)) return NX_OK;
+    if (!rounds_alike(layout) || !find_addend(l, product, sum, &addend) || writes_between(l, product, sum)) return NX_OK;
     if (l->api && l->api->find_kernel(l->api->context, op->def->name) == NULL) return NX_OK;
     in[0] = nx_value_tensor(nx__operand_new(l->program, layout, addend.buffer, addend.offset));
     if (in[0].tensor == NULL) return NX_NO_MEMORY;

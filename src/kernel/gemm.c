@@ -196,6 +196,7 @@ enum { CELL = 64 }; /* rows or columns of the matrix that a thread takes at leas
 typedef struct by_vector {
     const product *p;
     vector_form form;
+    const float *x;          /* the vector, side by side */
     int64_t n;               /* numbers of the result */
 } by_vector;
 
@@ -203,7 +204,7 @@ static nx_status run_by_vector(void *arg, int64_t begin, int64_t end) {
     const by_vector *v = arg;
     const vector_form *f = &v->form;
     const int64_t first = begin * CELL, n = nx_least(end * CELL, v->n) - first, row_step = f->matrix->ld, k = v->p->k;
-    const float *matrix = f->matrix->data, *x = f->vector->data;
+    const float *matrix = f->matrix->data, *x = v->x;
     float *c = (float *)v->p->c.data + first * f->c_step;
     const bool add = v->p->beta == 1;
     if (f->dots) nx__panels_get()->dots(c, f->c_step, matrix + first * row_step, row_step, x, n, k, add);
@@ -214,9 +215,21 @@ static nx_status run_by_vector(void *arg, int64_t begin, int64_t end) {
 /* *done false: the numbers do not lie as they have to. */
 static nx_status multiply_by_vector(const product *p, bool *done) {
     by_vector v = {.p = p, .form = form_of(p, p->n == 1)};
-    v.n = v.form.column ? p->m : p->n;
-    *done = (v.form.step == 1 || p->k == 1) && (v.form.dots || v.form.c_step == 1) && p->k > 0;
-    return *done ? nx_parallel((v.n + CELL - 1) / CELL, nx_grain(CELL * p->k * 4), run_by_vector, &v) : NX_OK;
+    const vector_form *f = &v.form;
+    float *packed = NULL;
+    v.x = f->vector->data;
+    v.n = f->column ? p->m : p->n;
+    *done = (f->dots || f->c_step == 1) && p->k > 0;
+    if (!*done) return NX_OK;
+    if (f->step != 1 && p->k > 1) {
+        packed = nx_room_new(sizeof *packed * (size_t)p->k);
+        if (packed == NULL) return nx_fail_memory(sizeof *packed * (size_t)p->k);
+        for (int64_t i = 0; i < p->k; i++) packed[i] = v.x[i * f->step];
+        v.x = packed;
+    }
+    nx_status status = nx_parallel((v.n + CELL - 1) / CELL, nx_grain(CELL * p->k * 4), run_by_vector, &v);
+    nx_room_free(packed);
+    return status;
 }
 
 static nx_status split_blas(product *p) {

@@ -413,13 +413,16 @@ static inline __attribute__((always_inline)) void blend_rows(float *c, const flo
     }
 }
 
+/* What c holds is added last, as a sum behind the product is. */
 static void blend(float *c, const float *a, int64_t row_step, const float *x, int64_t columns, int64_t k, bool add) {
     const int64_t part = k / BLENDED;
+    float apart[WIDTH];
     for (int64_t n; columns > 0; columns -= n, c += n, a += n) {
         n = nx_least(columns, WIDTH);
-        for (int64_t i = 0; i < part; i++)
-            blend_rows(c, a + i * row_step, part * row_step, x + i, part, n, BLENDED, i == 0 && !add);
-        for (int64_t i = part * BLENDED; i < k; i++) blend_rows(c, a + i * row_step, 0, x + i, 0, n, 1, i == 0 && !add);
+        float *to = add ? apart : c;
+        for (int64_t i = 0; i < part; i++) blend_rows(to, a + i * row_step, part * row_step, x + i, part, n, BLENDED, i == 0);
+        for (int64_t i = part * BLENDED; i < k; i++) blend_rows(to, a + i * row_step, 0, x + i, 0, n, 1, i == 0);
+        for (int64_t j = 0; j < n && add; j++) c[j] += apart[j];
     }
 }
 
