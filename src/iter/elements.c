@@ -65,13 +65,20 @@ DEFINE_FILL(32)
 DEFINE_FILL(64)
 DEFINE_FILL(128)
 
+/* As in PyTorch a single element of less than 32 bits takes any real number, rounded to what it has. */
+static bool is_cut_off(const nx_array *to, const nx_value *number) {
+    return to->numel == 1 && nx_is_float((nx_dtype)to->dtype) && nx_dtype_bytes((nx_dtype)to->dtype) < 4 &&
+           (number->tag != NX_TAG_COMPLEX || number->parts[1] == 0);
+}
+
 nx_status nx_fill(const nx_run *run, const nx_array *to, nx_value number) {
     static nx_walk_fn *const fills[NX_MAX_ELEMENT_BYTES + 1] = {
         [1] = fill_8, [2] = fill_16, [4] = fill_32, [8] = fill_64, [16] = fill_128};
     nx_dtype dtype = (nx_dtype)to->dtype;
     int64_t bytes = (int64_t)nx_dtype_bytes(dtype);
     _Alignas(16) char element[NX_MAX_ELEMENT_BYTES];
-    if (!nx_number_fits(dtype, &number)) return nx_fail_number(run, dtype);
+    if (!nx_number_fits(dtype, &number) && !is_cut_off(to, &number)) return nx_fail_number(run, dtype);
+    if (to->numel == 0) return NX_OK; /* which may lie nowhere */
     nx_number_store(dtype, &number, element);
     if ((to->contiguous || to->ndim == 1) && !nx_is_long(to->numel, bytes)) {
         int64_t step = to->contiguous ? bytes : nx_times(to->strides[0], bytes);

@@ -58,6 +58,22 @@ static void test_numbers_that_do_not_fit(void **state) {
     nx_tensor_unref(x);
 }
 
+/* Nothing lies anywhere: the undefined behaviour sanitizer sees what is done with the address. One element of a half is rounded. */
+static void test_fill_none_and_one(void **state) {
+    nx_run run = {nx_op_get("test::add"), 0, NULL, NX_CPU};
+    nx_tensor *none = counted(NX_I8, 1, SIZES(0), 0), *one = counted(NX_F16, 1, SIZES(1), 0), *two = counted(NX_F16, 1, SIZES(2), 0);
+    nx_array nowhere = none->a;
+    nowhere.data = NULL;
+    OK(nx_fill(&run, &nowhere, nx_value_int(1)));
+    FAILS(nx_fill(&run, &nowhere, nx_value_int(128)), NX_RUNTIME, "value cannot be converted to type int8_t without overflow");
+    OK(nx_fill(&run, &one->a, nx_value_float(1e39)));
+    assert_true(isinf(element(one, 0)));
+    FAILS(nx_fill(&run, &two->a, nx_value_float(1e39)), NX_RUNTIME, "without overflow");
+    nx_tensor_unref(none);
+    nx_tensor_unref(one);
+    nx_tensor_unref(two);
+}
+
 /* A matrix's transpose is written by way of the rule of a view; so is a part of one element, whatever its step. */
 static nx_status far_meta(const nx_value *in, nx_meta *out) {
     *out = (nx_meta){.dtype = (nx_dtype)in[0].array->dtype, .ndim = 1, .offset = in[1].i, .size = {1}, .stride = {INT64_MAX}};
@@ -93,6 +109,7 @@ int main(void) {
         cmocka_unit_test(test_fill_between),
         cmocka_unit_test(test_fill_dense),
         cmocka_unit_test(test_numbers_that_do_not_fit),
+        cmocka_unit_test(test_fill_none_and_one),
         cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, define_hand_ops, NULL);
