@@ -99,6 +99,12 @@ static bool keeps_apart(const nx_node *node, int dim) {
     return nx__folded_dims(node, ndim, &folded) && !(folded >> dim & 1);
 }
 
+/* Whether a product and its sum have factors, which are left to a library too. */
+static bool is_scaled(const nx_node *node) {
+    const double beta = nx_value_as_float(&node->args[3]), alpha = nx_value_as_float(&node->args[4]);
+    return alpha != 1 || (beta != 0 && beta != 1);
+}
+
 /* Whether `d` of the node's result asks for as many places of argument k, then in *d; else all of it is read. false in *passes:
  * the call cannot be made for a part. */
 static bool asks_for_part(const nx_node *node, int k, demand *d, bool *passes) {
@@ -112,7 +118,8 @@ static bool asks_for_part(const nx_node *node, int k, demand *d, bool *passes) {
     }
     if (op == nx_known(NX_KNOWN_MULTIPLIED) || op == nx_known(NX_KNOWN_MULTIPLIED_SUM)) {
         const int first = op == nx_known(NX_KNOWN_MULTIPLIED_SUM);
-        *passes = d->dim == 0 && result->dtype == NX_F32 && result->device.type == 0 && nx_level() != NX_LEVEL_BASE;
+        *passes = d->dim == 0 && result->dtype == NX_F32 && result->device.type == 0 && nx_level() != NX_LEVEL_BASE &&
+                  !(first && is_scaled(node));
         return *passes && (k == first || (k == 0 && x->ndim == 2 && x->sizes[0] != 1));
     }
     if (op->def->kind == NX_KIND_REDUCE && op->def->reduce) return *passes = k == 0 && keeps_apart(node, d->dim);

@@ -124,7 +124,10 @@ def test_what_is_read_elsewhere_is_computed() -> None:
     def softmax_along(x: Any) -> Any:
         return F.softmax(F.linear(x, weight), 1)[:, -1:] * 2
 
-    for function in (last_and_sum, two_places, other_dimension, shown, softmax_along):
+    def scaled(x: Any) -> Any:  # which a library multiplies
+        return nt.addmm(weight[0], x.view(80, WIDE), weight, alpha=2).view(2, 40, WIDE)[:, -1:] * 2
+
+    for function in (last_and_sum, two_places, other_dimension, shown, softmax_along, scaled):
         program, _ = compiled_and_recorded(function, nt.randn(2, 40, WIDE))
         assert rows_multiplied(program.plan()) == [80], function.__name__
 
