@@ -179,7 +179,7 @@ void nx_node_erase(nx_node *node) {
     nx_graph *graph = node->graph;
     drop_uses(node->args, node->n_args);
     unlink_node(graph, node);
-    nx__name_set_node(graph, node->name, NULL);
+    nx__name_release(node);
     graph->n_nodes--;
     if (node->kind == NX_NODE_PLACEHOLDER) graph->n_inputs--;
     if (node == graph->last_input) graph->last_input = node->previous;
@@ -337,8 +337,8 @@ static nx_status map_node(void *context, nx_node *node, int result, nx_value *ou
     return NX_OK;
 }
 
-nx_status nx_graph_copy_with(nx_graph *graph, const nx_node *node, nx_resolve_fn *resolve, void *context,
-                             nx_node **out) {
+static nx_status copy_with(nx_graph *graph, const nx_node *node, name_fn *name, nx_resolve_fn *resolve, void *context,
+                           nx_node **out) {
     nx_node *copy = NULL;
     nx_value few[32];
     int room = nx_args_room(node->args, node->n_args);
@@ -346,8 +346,7 @@ nx_status nx_graph_copy_with(nx_graph *graph, const nx_node *node, nx_resolve_fn
     if (args == NULL) return nx_fail_memory(sizeof *args * (size_t)room);
     nx_status status;
     NX_TRY_FAIL(nx_args_resolve(node->args, node->n_args, resolve, context, args));
-    NX_TRY_FAIL(make_node(graph, NULL, node->kind, node->name, nx__name_claim_or_make, node->op, node->target, args,
-                          node->n_args, &copy));
+    NX_TRY_FAIL(make_node(graph, NULL, node->kind, node->name, name, node->op, node->target, args, node->n_args, &copy));
     NX_TRY_FAIL(nx_node_set_fakes(copy, node->fakes, node->n_results));
     copy->number = node->number;
     NX_TRY_FAIL(nx_node_copy_open(copy, node));
@@ -362,6 +361,11 @@ fail:
     return status;
 }
 
+nx_status nx_graph_copy_with(nx_graph *graph, const nx_node *node, nx_resolve_fn *resolve, void *context,
+                             nx_node **out) {
+    return copy_with(graph, node, nx__name_claim_or_make, resolve, context, out);
+}
+
 nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, nx_node **out) {
     nx_node *copy;
     NX_TRY(nx_graph_copy_with(graph, node, map_node, map, &copy));
@@ -374,12 +378,13 @@ nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, 
 nx_status nx_graph_copy(const nx_graph *graph, nx_graph **out) {
     nx_graph *copy = NULL;
     nx_map map = {0};
-    nx_node *ignored;
+    nx_node *made;
     nx_status status;
     NX_TRY_FAIL(nx_graph_new(&copy));
     copy->level = graph->level;
     for (const nx_node *node = graph->first; node; node = node->next) {
-        NX_TRY_FAIL(nx_graph_copy_node(copy, node, &map, &ignored));
+        NX_TRY_FAIL(copy_with(copy, node, nx__name_copy, map_node, &map, &made));
+        NX_TRY_FAIL(nx_map_set(&map, node, made));
     }
     nx_map_free(&map);
     *out = copy;

@@ -1,6 +1,8 @@
 /* Names of nodes: unique in their graph, Python identifiers, numbered as FX numbers them ("add", "add_1";
  * a name of Python's builtins or a keyword gets a number at once, "sum_1"). One table of strings per
- * graph; a name stays taken when its node goes, so that texts of before and after a pass can be compared.
+ * graph; a name stays taken when its node goes, so that texts of before and after a pass can be compared. A copy of
+ * a graph, to which most often nothing is added, gets its table with the first name that is asked for: names of nodes
+ * that went before that are free again.
  * Read next: graph.c. */
 #include "ir/private.h"
 
@@ -39,8 +41,7 @@ static const char *const reserved[] = {
     "torch",       "device",    "self",
 };
 
-static bool is_reserved(const char *name) {
-    size_t n = strlen(name);
+static bool is_reserved(const char *name, size_t n) {
     if (n == 0 || (name[n - 1] >= '0' && name[n - 1] <= '9')) return false; /* most names: "add_57" */
     for (int i = 0; i < NX_COUNT(reserved); i++) {
         if (strcmp(reserved[i], name) == 0) return true;
@@ -97,9 +98,10 @@ static nx_status get_entry(nx_graph *graph, const char *name, entry **out) {
     NX_TRY(make_room(names, 1));
     uint32_t *slot = slot_of(names, name, hash);
     if (*slot == 0) {
-        char *kept = nx_arena_text(&graph->arena, name);
+        size_t n = strlen(name);
+        char *kept = nx_arena_take(&graph->arena, n + 1);
         if (kept == NULL) return NX_NO_MEMORY;
-        names->at[names->n] = (entry){.name = kept, .hash = hash, .reserved = is_reserved(name)};
+        names->at[names->n] = (entry){.name = memcpy(kept, name, n), .hash = hash, .reserved = is_reserved(name, n)};
         *slot = (uint32_t)++names->n;
     }
     *out = &names->at[*slot - 1];
@@ -111,11 +113,26 @@ static const entry *find_entry(const table *names, const char *name) {
     return at ? &names->at[at - 1] : NULL;
 }
 
-static nx_status get_table(nx_graph *graph, table **out) {
-    if (graph->name_table == NULL && (graph->name_table = nx_alloc_zeroed(sizeof(table))) == NULL)
-        return nx_fail_memory(sizeof(table));
-    *out = graph->name_table;
+/* The names of the nodes that are there, of a graph that is a copy. */
+static nx_status adopt(table *names, const nx_graph *graph) {
+    for (nx_node *node = graph->first; node; node = node->next) {
+        NX_TRY(make_room(names, 1));
+        uint32_t hash = hash_of(node->name);
+        names->at[names->n] = (entry){.name = node->name, .hash = hash, .used = true, .node = node,
+                                      .reserved = is_reserved(node->name, strlen(node->name))};
+        *slot_of(names, NULL, hash) = (uint32_t)++names->n;
+    }
     return NX_OK;
+}
+
+static nx_status get_table(nx_graph *graph, table **out) {
+    *out = graph->name_table;
+    if (*out) return NX_OK;
+    if ((graph->name_table = nx_alloc_zeroed(sizeof(table))) == NULL) return nx_fail_memory(sizeof(table));
+    nx_status status = adopt(graph->name_table, graph);
+    if (status != NX_OK) nx__names_free(graph);
+    *out = graph->name_table;
+    return status;
 }
 
 enum { MAX_NAME = 200 };
@@ -135,16 +152,28 @@ static void clean(const char *hint, char *out) {
     if (n == 0) strcpy(out, "_unnamed");
 }
 
-/* Splits "add_1" into "add" and 1; returns -1 and leaves `base` the whole when there is no number. */
-static int64_t split_number(const char *name, char *base) {
-    size_t n = strlen(name), digits = 0;
-    strcpy(base, name);
-    while (digits < n && name[n - 1 - digits] >= '0' && name[n - 1 - digits] <= '9') digits++;
-    if (digits == 0 || digits > 9 || n < digits + 2 || name[n - 1 - digits] != '_') return -1;
-    base[n - 1 - digits] = '\0';
+/* Splits "add_1" into "add" and 1; returns -1 and leaves `base` the whole when there is no number. n: the length of the base. */
+static int64_t split_number(const char *name, char *base, size_t *n) {
+    size_t length = strlen(name), digits = 0;
+    memcpy(base, name, length + 1);
+    *n = length;
+    while (digits < length && name[length - 1 - digits] >= '0' && name[length - 1 - digits] <= '9') digits++;
+    if (digits == 0 || digits > 9 || length < digits + 2 || name[length - 1 - digits] != '_') return -1;
+    *n = length - 1 - digits;
+    base[*n] = '\0';
     int64_t number = 0;
-    for (size_t i = n - digits; i < n; i++) number = 10 * number + (name[i] - '0');
+    for (size_t i = length - digits; i < length; i++) number = 10 * number + (name[i] - '0');
     return number;
+}
+
+/* "_" and the number, as text. */
+static void write_number(char *to, int64_t number) {
+    char digits[20];
+    int n = 0;
+    for (; number > 0 || n == 0; number /= 10) digits[n++] = (char)('0' + number % 10);
+    *to++ = '_';
+    while (n > 0) *to++ = digits[--n];
+    *to = '\0';
 }
 
 static void take(entry *e, nx_node *node) {
@@ -157,17 +186,21 @@ nx_status nx__name_make(nx_graph *graph, const char *hint, nx_node *node) {
     table *names = NULL;
     entry *e, *of_base;
     char candidate[MAX_NAME + 64], base[MAX_NAME + 32];
+    size_t n;
     NX_TRY(get_table(graph, &names));
     clean(hint, candidate);
-    int64_t number = split_number(candidate, base);
+    int64_t number = split_number(candidate, base, &n);
+    bool numbered = number >= 0;
     NX_TRY(make_room(names, 3));
     NX_TRY(get_entry(graph, base, &of_base));
-    NX_TRY(get_entry(graph, candidate, &e));
-    if (number < 0 || e->used) {
+    e = of_base;
+    if (numbered) NX_TRY(get_entry(graph, candidate, &e));
+    if (!numbered || e->used) {
         number = of_base->count;
-        bool shadows = of_base->reserved && strcmp(candidate, base) == 0;
+        bool shadows = of_base->reserved && !numbered;
+        memcpy(candidate, base, n);
         while (shadows || e->used) {
-            snprintf(candidate, sizeof candidate, "%s_%lld", base, (long long)++number);
+            write_number(candidate + n, ++number);
             NX_TRY(get_entry(graph, candidate, &e));
             shadows = false;
         }
@@ -199,14 +232,23 @@ nx_status nx__name_claim_or_make(nx_graph *graph, const char *exact, nx_node *no
     return taken ? nx__name_make(graph, exact, node) : NX_OK;
 }
 
-void nx__name_set_node(nx_graph *graph, const char *name, nx_node *node) {
-    entry *e = (entry *)find_entry(graph->name_table, name);
-    if (e) e->node = node;
+nx_status nx__name_copy(nx_graph *graph, const char *exact, nx_node *node) {
+    assert(graph->name_table == NULL);
+    node->name = nx_arena_text(&graph->arena, exact);
+    return node->name ? NX_OK : NX_NO_MEMORY;
+}
+
+void nx__name_release(nx_node *node) {
+    entry *e = (entry *)find_entry(node->graph->name_table, node->name);
+    if (e) e->node = NULL;
 }
 
 nx_node *nx_graph_find(const nx_graph *graph, const char *name) {
     const entry *e = find_entry(graph->name_table, name);
-    return e ? e->node : NULL;
+    nx_node *node = e ? e->node : NULL;
+    if (graph->name_table == NULL) /* a copy */
+        for (node = graph->first; node && strcmp(node->name, name) != 0;) node = node->next;
+    return node;
 }
 
 void nx__names_free(nx_graph *graph) {

@@ -13,7 +13,8 @@ enum { NX__MAX_LIST_DEPTH = 16 }; /* lists within lists in arguments; bounds eve
 nx_status nx__name_make(nx_graph *graph, const char *hint, nx_node *node);
 nx_status nx__name_claim(nx_graph *graph, const char *exact, nx_node *node); /* fails when it is taken */
 nx_status nx__name_claim_or_make(nx_graph *graph, const char *exact, nx_node *node);
-void nx__name_set_node(nx_graph *graph, const char *name, nx_node *node); /* NULL: the name stays taken */
+nx_status nx__name_copy(nx_graph *graph, const char *exact, nx_node *node); /* into a graph that is nothing but a copy so far */
+void nx__name_release(nx_node *node); /* the node goes, its name stays taken where names were asked for */
 void nx__names_free(nx_graph *graph);
 
 /* nx_graph_append with this very name. */

@@ -40,6 +40,37 @@ static void test_names(void **state) {
     nx_graph_free(graph);
 }
 
+/* A copy has the names of its original's nodes, and what is added to it gets others. */
+static void test_names_of_a_copy(void **state) {
+    nx_graph *graph, *copy;
+    OK(nx_graph_new(&graph));
+    nx_node *x = input(graph, "x"), *a = add(graph, x, x), *b = add(graph, a, x), *node;
+    OK(nx_graph_output(graph, (nx_value[]){use(b)}, 1));
+    OK(nx_graph_copy(graph, &copy));
+    node = copy->first;
+    for (const nx_node *from = graph->first; from; from = from->next, node = node->next) {
+        assert_string_equal(node->name, from->name);
+        assert_ptr_not_equal(node->name, from->name);
+        assert_ptr_equal(nx_graph_find(copy, from->name), node);
+    }
+    assert_null(nx_graph_find(copy, "add_2"));
+    assert_null(node);
+    nx_node *last = nx_graph_output_node(copy);
+    OK(nx_graph_insert_before(last, NX_NODE_GET_ATTR, "add", NULL, "t", NULL, 0, &node));
+    assert_string_equal(node->name, "add_2");
+    assert_ptr_equal(nx_graph_find(copy, "add_1"), last->args[0].node);
+    OK(nx_graph_insert_before(last, NX_NODE_GET_ATTR, "x", NULL, "t", NULL, 0, &node));
+    assert_string_equal(node->name, "x_1");
+    assert_null(nx_graph_find(graph, "add_2"));
+    nx_graph_free(graph);
+    nx_node_erase(node);
+    assert_null(nx_graph_find(copy, "x_1"));
+    OK(nx_graph_insert_before(last, NX_NODE_GET_ATTR, "x", NULL, "t", NULL, 0, &node));
+    assert_string_equal(node->name, "x_2");
+    OK(nx_graph_verify(copy));
+    nx_graph_free(copy);
+}
+
 static int n_uses(const nx_node *node) {
     int n = 0;
     for (const nx_use *u = node->uses; u; u = u->next) n++;
@@ -248,8 +279,8 @@ static void test_aliases_are_found_by_place(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names), cmocka_unit_test(test_uses), cmocka_unit_test(test_builder_checks),
-            cmocka_unit_test(test_tracer),
+        cmocka_unit_test(test_names), cmocka_unit_test(test_names_of_a_copy), cmocka_unit_test(test_uses),
+            cmocka_unit_test(test_builder_checks), cmocka_unit_test(test_tracer),
             cmocka_unit_test(test_aliases_are_found_by_place),
         cmocka_unit_test(test_frees_early), cmocka_unit_test(test_damaged_texts),
     };
