@@ -330,6 +330,13 @@ static PyObject *graph_level(PyObject *self, void *unused) {
     return PyUnicode_FromString(get_graph(self)->level == NX_GRAPH_CAPTURED ? "captured" : "functional");
 }
 
+static PyObject *graph_n_calls(PyObject *self, void *unused) {
+    long n = 0;
+    for (const nx_node *node = get_graph(self)->first; node; node = node->next)
+        n += node->kind == NX_NODE_CALL_FUNCTION || node->kind == NX_NODE_CALL_METHOD || node->kind == NX_NODE_CALL_MODULE;
+    return PyLong_FromLong(n);
+}
+
 /* Interprets the graph. */
 static PyObject *graph_call(PyObject *self, PyObject *args, PyObject *keywords) {
     const nx_graph *graph = get_graph(self);
@@ -558,6 +565,7 @@ static PyMethodDef graph_methods[] = {
     {NULL}};
 static PyGetSetDef graph_getset[] = {
     {"nodes", graph_nodes, NULL, "Views of the nodes, in order.", NULL},
+    {"n_calls", graph_n_calls, NULL, "How many nodes are calls.", NULL},
     {"level", graph_level, NULL, "captured or functional.", NULL},
     {"has_numbers", graph_has_numbers, NULL, "Whether it has calls that give a number: it holds for more than one size then.", NULL},
     {"spellings", graph_spellings, NULL, "List of calls as the program spelled them (py/notes/spelling.c), or None.", NULL},

@@ -110,6 +110,7 @@ class TensorBase(_Methods):
 
 class Graph:
     nodes: Sequence[Any]
+    n_calls: int
     has_numbers: _Bool
     def __call__(self, *inputs: TensorBase) -> tuple[TensorBase, ...]: ...
     def python(self, shapes: _Bool = True, lines: _Bool = True) -> str: ...
