@@ -14,7 +14,8 @@ const nx__panels *nx__panels_get(void) {
 }
 
 enum { DEPTH = 384, COLUMNS = 1024, NEAR_ROWS = 264, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
-enum { FEW = 256, FEW_BY_COLUMNS = 64 };   /* columns for which a is not packed: where its rows lie side by side in memory, its columns */
+/* Columns for which a is not packed: where its rows lie in memory, at most DEPTH from one to the next or more; where its columns do. */
+enum { FEW_NEAR = 512, FEW = 256, FEW_BY_COLUMNS = 64 };
 
 typedef struct blocks {
     const nx_product *p;
@@ -27,7 +28,8 @@ typedef struct blocks {
 /* Whether `columns` columns of the product pay for packing a. */
 static bool pays_to_pack(const nx_product *p, int64_t columns) {
     bool is_bad = p->a_k_step != 1 && (p->a_row_step != 1 || p->a_k_step % BAD_STEP == 0);
-    return is_bad || (columns > (p->a_k_step == 1 ? FEW : FEW_BY_COLUMNS) && p->m > NX__PANEL_MOST_ROWS);
+    const int64_t few = p->a_k_step != 1 ? FEW_BY_COLUMNS : p->a_row_step <= DEPTH ? FEW_NEAR : FEW;
+    return is_bad || (columns > few && p->m > NX__PANEL_MOST_ROWS);
 }
 
 /* Rows of a that are packed at once: blocks of about the same height. */
