@@ -59,6 +59,8 @@ bool nxpy_any_asks(PyObject *const *given, Py_ssize_t n); /* a mode, or one of t
 extern int (*nxpy_before_question)(PyObject *question);
 /* A hook at a fake is called with it: set by what follows programs. New reference; NULL: an exception. */
 extern PyObject *(*nxpy_call_hook)(PyObject *function, PyObject *value);
+/* Between on and off Python code runs that no trace of this thread follows; NULL: nothing is ever traced. */
+extern void (*nxpy_pause)(bool on);
 /* The same of a method that tells all its arguments, by the names that a Python function has. */
 int nxpy_ask_spelled(const char *name, const char *module, const char *function, PyObject *self, PyObject *const *given, Py_ssize_t n,
                      PyObject *keywords, PyObject **answer);

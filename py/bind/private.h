@@ -60,6 +60,7 @@ int nxpy_add_asked(PyObject *asked, PyObject *o);   /* to a list: one of each cl
 PyObject *nxpy_types_of(PyObject *asked);           /* their classes, a tuple */
 /* dispatch.c: __torch_dispatch__, the same for operators. tensor.c: the object of class `type` of a tensor that nobody knows. */
 int nxpy_add_dispatch(PyObject *module);
+int nxpy_add_outside(PyObject *module); /* outside.c: operators of Python as graphs hold them */
 PyObject *nxpy_object_of(PyTypeObject *type, nx_tensor *tensor); /* takes it, also on failure */
 /* functions.c: what a function is called where it is used, "torch.add", and where it is, "torch."; NULL, "": none of ours. */
 const char *nxpy_function_target(PyObject *function);

@@ -332,7 +332,7 @@ int nxpy_add_tensor(PyObject *module) {
     nxpy_tensor_class = &nxpy_tensor_type;
     if (PyType_Ready(&nxpy_tensor_type) < 0 || add_subclass_methods() < 0) return -1;
     if (nxpy_add_getset(nxpy_tensor_getset) < 0 || nxpy_add_overrides(module) < 0) return -1;
-    if (nxpy_add_dispatch(module) < 0) return -1;
+    if (nxpy_add_dispatch(module) < 0 || nxpy_add_outside(module) < 0) return -1;
     if (PyModule_AddObjectRef(module, "TensorBase", (PyObject *)&nxpy_tensor_type) < 0) return -1;
     if (PyModule_AddFunctions(module, functions) < 0 || nxpy_add_words(module) < 0) return -1;
     return nxpy_add_make(module);

@@ -73,6 +73,8 @@ static PyObject *call_hook(PyObject *function, PyObject *value) {
     return use;
 }
 
+static void pause_trace(bool on) { nxpy__doing.paused += on ? 1 : -1; }
+
 int nxpy__calls_init(PyObject *extension) {
     if (calls.n) return 0;
     static const struct { const char *owner, *name; int does; nxpy_special_fn *special; } rows[] = {
@@ -97,6 +99,7 @@ int nxpy__calls_init(PyObject *extension) {
     }
     nxpy_before_question = nxpy__note_question;
     nxpy_call_hook = call_hook;
+    nxpy_pause = pause_trace;
     (void)nxpy_opcode_name(0); /* no module is loaded while a trace runs */
     return nxpy__kinds_init() < 0 ? -1 : nxpy__abc_init();
 }

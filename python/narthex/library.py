@@ -1,13 +1,14 @@
 """torch.library: operators whose kernels, shape rules and derivatives are Python functions.
 
 `custom_op` makes one of a function; `define`, `impl`, `register_fake` and `register_autograd` make one of parts. Each
-is found under `torch.ops` and called like any operator. A captured function runs such a kernel as the Python that it
-is.
+is found under `torch.ops` and called like any operator. In a captured function a call of one with a shape rule is a
+node of the graph, whatever its kernel does; a kernel without one runs as the Python that it is.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ _fallbacks: dict[str, Callable] = {}  # by device type, for operators without a 
 _operators: dict[str, PythonOperator] = {}  # by "namespace::name.overload"
 _packets: dict[tuple, PythonPacket] = {}  # by namespace and name
 _waiting: dict[str, Callable] = {}  # shape rules of operators that are not there yet
+_in_graphs: set[str] = set()  # what the core knows by name: such an entry stays, whichever operator has the name
 
 # Which devices a dispatch key stands for; None: all. The two composites differ in whether autograd sees what they do.
 _DEVICES = {"CPU": "cpu", "PrivateUse1": "npu", "NPU": "npu", "CUDA": "cuda", "XPU": "xpu", "MPS": "mps",
@@ -41,9 +43,11 @@ class PythonOperator:
         self.namespace, _, name = schema.name.partition("::")
         self._packet, _, self._overload = name.partition(".")
         self._overloadname = self._overload or "default"
-        self.__name__ = f"{self._packet}.{self._overloadname}"
+        self.__name__, self.__module__ = f"{self._packet}.{self._overloadname}", f"torch._ops.{self.namespace}"
         self.kernels: dict[str | None, Callable] = {}
         self.composite = self.fake = self.backward = self.setup_context = self.vmap = None
+        self.node = None  # what graphs hold a call of; None: they do not
+        self.functional = None  # of one that writes: the operator that gives what it writes, which graphs hold
 
     def name(self) -> str:
         """ "namespace::name.overload" """
@@ -91,6 +95,19 @@ class PythonOperator:
         return by_rule(rule, tuple(values))
 
     def run(self, values: list):
+        """The kernel for the tensors' device; in a captured function the node that stands for it."""
+        if self.functional is not None and _C.is_capturing():
+            return _written_after(self, values)
+        if self.node is not None and _C.is_capturing():
+            return self.schema.call(self.node, values)
+        return self.compute(values)
+
+    def shape(self, values: list):
+        """What the shape rule gives for tensors without elements."""
+        with no_grad():
+            return self.schema.call(self.fake, values)
+
+    def compute(self, values: list):
         """The kernel for the tensors' device."""
         tensors = _tensors(values)
         kind = next((tensor.device.type for tensor in tensors), "cpu")
@@ -211,18 +228,74 @@ def _operator(op) -> PythonOperator:
 
 
 def _define(schema: Schema) -> PythonOperator:
-    if schema.name in _operators or schema.name in _C.op_names():
+    if schema.name in _operators or (schema.name in _C.op_names() and schema.name not in _in_graphs):
         raise RuntimeError(f"{schema.name}: an operator of this name and overload is there already")
     op = _operators[schema.name] = PythonOperator(schema)
-    op.fake = _waiting.pop(schema.name, None)
+    _put_fake(op, _waiting.pop(schema.name, None))
     return op
+
+
+def _put_fake(op: PythonOperator, fn: Callable | None) -> None:
+    """Gives it its shape rule; graphs hold calls of what has one and gives tensors."""
+    op.fake = fn
+    results = [each.split()[0] for each in op.schema.returns.strip("()").split(",") if each.strip()]
+    written = [argument for argument in op.schema.arguments if argument.written]
+    if set(results) - {"Tensor"} or (fn is None and (results or not written)):
+        return
+    if written:
+        if all(_WRITTEN.fullmatch(argument.type) for argument in written):
+            op.functional = _functional_form(op, len(results))
+        return
+    arguments = tuple((argument.name, argument.type, argument.kwarg_only) for argument in op.schema.arguments)
+    if _C.define_operator(op.schema.name, str(op.schema), arguments, len(results), op):
+        _in_graphs.add(op.schema.name)
+        op.node = _C.op_function(op.schema.name, f"torch.ops.{op}")
+
+
+_WRITTEN = re.compile(r"Tensor\(\w+!\)")
+
+
+def _functional_form(op: PythonOperator, n: int) -> PythonOperator | None:
+    """The operator that leaves its arguments alone: behind the n results come the written arguments' new values."""
+    places = [k for k, argument in enumerate(op.schema.arguments) if argument.written]
+    arguments = [argument._replace(type=_WRITTEN.sub("Tensor", argument.type)) for argument in op.schema.arguments]
+    name = f"functional::{op.schema.name.replace('::', '__')}"
+    returns = ", ".join(["Tensor"] * (n + len(places)))
+    form = PythonOperator(Schema(name, tuple(arguments), returns if n + len(places) == 1 else f"({returns})"))
+
+    def apart(call: Callable, *values):
+        own = list(values)
+        for k in places:
+            own[k] = values[k].clone()
+        results = call(own) if call is not None else None
+        results = [] if n == 0 else [results] if n == 1 else list(results)
+        results += [own[k] for k in places]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    by_name = [argument.name for argument in arguments if argument.kwarg_only]
+    form.kernels[None] = lambda *values, **named: apart(op.compute, *values, *(named[each] for each in by_name))
+    shape = None if op.fake is None else op.shape
+    _operators[name] = form
+    _put_fake(form, lambda *values, **named: apart(shape, *values, *(named[each] for each in by_name)))
+    return form if form.node is not None else None
+
+
+def _written_after(op: PythonOperator, values: list):
+    """A call in a captured function: what it writes is written behind it."""
+    results = op.functional.run(values)
+    results = list(results) if isinstance(results, tuple) else [results]
+    written = [value for argument, value in zip(op.schema.arguments, values) if argument.written]
+    n = len(results) - len(written)
+    for argument, value in zip(written, results[n:]):
+        argument.copy_(value)
+    return None if n == 0 else results[0] if n == 1 else tuple(results[:n])
 
 
 def _put_kernel(op: PythonOperator, fn: Callable, types) -> None:
     """`types`: a dispatch key or a device type, or several of them."""
     for key in [types] if isinstance(types, str) or types is None else types:
         if key == "Meta":
-            op.fake = fn
+            _put_fake(op, fn)
         elif key == "CompositeImplicitAutograd":
             op.composite = fn
         elif key is None or key == "default" or key in _DEVICES:
@@ -364,7 +437,7 @@ def register_fake(op, func=None, /, *, lib: Library | None = None, _stacklevel: 
         if isinstance(op, str) and op not in _operators:
             _waiting[op] = fn  # a package whose C++ library is not there gives rules for its operators all the same
         else:
-            _operator(op).fake = fn
+            _put_fake(_operator(op), fn)
 
     return _maybe_decorator(put, func)
 
@@ -494,7 +567,7 @@ class CustomOpDef:
 
     def register_fake(self, fn, /):
         """The shape rule; a decorator."""
-        self._opoverload.fake = fn
+        _put_fake(self._opoverload, fn)
         return fn
 
     def register_autograd(self, backward: Callable, /, *, setup_context: Callable | None = None) -> None:

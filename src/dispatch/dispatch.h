@@ -50,6 +50,7 @@ enum { /* nx_op_def.flags */
     NX_OP_ELEMENTWISE = 512, /* each element written depends on those in its own place alone (point operators all do) */
     NX_OP_ONE_VALUE = 2048,  /* all that is written becomes the same: it may overlap itself */
     NX_OP_BY_PLACES = 1024,  /* a view that picks places of the storage, from the last argument on, however what it views lies */
+    NX_OP_OUTSIDE = 4096,    /* its kernel is code of the program's: called when the program says so, never to try something */
     NX_OP_MASKS = 256,       /* a list of indices may hold masks: integers take their place at a device's key */
     NX_OP_LIST = 128         /* its one result is a list of tensors, as long as the arguments say; views, or composed */
 };

@@ -297,6 +297,7 @@ static bool may_run(const nx_program *p) {
     }
     for (int i = 0; i < p->steps.n; i++) {
         const nx__step *step = &p->steps.at[i];
+        if (step->run.op && step->run.op->def->flags & NX_OP_OUTSIDE) return false;
         for (int k = 0; k < step->n_in; k++) {
             if (step->in[k].tag == NX_TAG_GENERATOR || step->in[k].tag == NX_TAG_OPAQUE) return false;
         }

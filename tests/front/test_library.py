@@ -1,6 +1,7 @@
 """Operators whose kernels and derivatives are Python functions: torch.library on both sides."""
 
 import narthex as nt
+import numpy
 import pytest
 import torch
 
@@ -96,7 +97,159 @@ def test_compiled(made):
     assert nt.compile(f)(x).tolist() == f(x).tolist()
 
 
-def test_what_is_not_there_says_so():
+@pytest.fixture(scope="module")
+def opaque():
+    """For each side: operators whose kernels no trace could follow (numpy, elements that decide)."""
+
+    def make(t):
+        @t.library.custom_op("opaque::sine", mutates_args=())
+        def sine(x: t.Tensor) -> t.Tensor:
+            return t.from_numpy(numpy.sin(x.detach().numpy()))
+
+        sine.register_fake(lambda x: t.empty_like(x))
+        keep = lambda ctx, inputs, output: ctx.save_for_backward(inputs[0])  # noqa: E731
+        sine.register_autograd(lambda ctx, g: g * ctx.saved_tensors[0].cos(), setup_context=keep)
+
+        @t.library.custom_op("opaque::decide", mutates_args=())
+        def decide(x: t.Tensor) -> t.Tensor:
+            return x * 2 if x.sum().item() > 0 else x - 1
+
+        decide.register_fake(lambda x: t.empty_like(x))
+
+        @t.library.custom_op("opaque::count", mutates_args=("total",))
+        def count(xs: list[t.Tensor], total: t.Tensor, by: float, *, flip: bool = False) -> tuple[t.Tensor, t.Tensor]:
+            total.numpy()[...] += by
+            both = t.from_numpy(numpy.stack([x.numpy() for x in xs]).sum(0))
+            return (-both if flip else both), both.sum(0)
+
+        count.register_fake(lambda xs, total, by, *, flip=False: (t.empty(xs[0].shape), t.empty_like(xs[0][0])))
+
+        @t.library.custom_op("opaque::bump", mutates_args=("x",))
+        def bump(x: t.Tensor) -> None:
+            x.numpy()[...] += 1
+
+        return sine, decide, count, bump
+
+    return {t: make(t) for t in BOTH}
+
+
+@pytest.mark.parametrize("mode", ["eager", None, "max-autotune", "reduce-overhead"])
+def test_nodes_of_graphs(opaque, mode):
+    """One graph holds their calls, whatever their kernels do: results, gradients and what is written are eager's."""
+
+    def run(t):
+        sine, decide, count, bump = opaque[t]
+
+        def f(x, total):
+            y = x * 1
+            bump(y)
+            a, b = count([sine(y), decide(x)], total, 1.5, flip=True)
+            return a + b, total * 2
+
+        f = f if mode == "eager" or t is torch else t.compile(f, fullgraph=True, mode=mode)
+        for n in (3, 4, 2, 3):  # sizes that become open
+            x, total = t.arange(2.0 * n).view(n, 2) - 2, t.zeros(2)
+            yield [*f(x, total), total]
+
+    for ours, theirs in zip(run(nt), run(torch), strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(torch.tensor(a.tolist()), b)
+
+
+@pytest.mark.parametrize("mode", [None, "max-autotune", "reduce-overhead"])
+def test_gradients_of_nodes(opaque, mode):
+    def step(t, compiled):
+        sine = opaque[t][0]
+        w = t.arange(6.0).view(3, 2).div(5).requires_grad_()
+        f = lambda x: sine(x @ w).pow(2).sum()  # noqa: E731
+        (t.compile(f, fullgraph=True, mode=mode) if compiled else f)(t.ones(4, 3)).backward()
+        return w.grad.view(-1).tolist()
+
+    assert step(nt, True) == step(nt, False) == pytest.approx(step(torch, False), rel=1e-5)
+
+
+def test_the_graph_shows_them(opaque):
+    seen = []
+
+    def backend(module, inputs):
+        seen.extend(str(node.target) for node in module.graph.nodes if node.op == "call_function")
+        return module.forward
+
+    sine, _, _, bump = opaque[nt]
+
+    def f(x):
+        y = sine(x)
+        bump(y)
+        return y
+
+    assert nt.compile(f, fullgraph=True, backend=backend)(nt.zeros(2)).tolist() == [1, 1]
+    assert seen[0] == "opaque.sine.default" and "functional.opaque__bump.default" in seen
+    program = nt.export.export(nt.nn.Identity(), (nt.ones(2),))
+    assert program.module()(nt.ones(2)).tolist() == [1, 1]
+
+
+def test_how_often_they_are_called():
+    """As often as the program says, also where the engine tries what is quick; equal calls are two."""
+    calls = []
+
+    @nt.library.custom_op("opaque::seen_by", mutates_args=())
+    def seen_by(x: nt.Tensor) -> nt.Tensor:
+        calls.append(x)
+        return x.clone()
+
+    seen_by.register_fake(lambda x: nt.empty_like(x))
+    for mode in (None, "max-autotune", "reduce-overhead"):
+        calls.clear()
+        f = nt.compile(lambda x: seen_by(x * 2) + seen_by(x * 2), fullgraph=True, mode=mode)
+        for k in range(3):
+            assert f(nt.full((2,), float(k))).tolist() == [4.0 * k] * 2
+        assert [x.tolist() for x in calls] == [[2.0 * k] * 2 for k in (0, 0, 1, 1, 2, 2)], (
+            mode
+        )  # they may keep what they get
+
+
+def test_what_kernels_raise_in_graphs():
+    def make(name, kernel, shape):
+        def fn(x: nt.Tensor) -> nt.Tensor:
+            return kernel(x)
+
+        fn.__annotations__ = {"x": nt.Tensor, "return": nt.Tensor}
+        op = nt.library.custom_op(f"opaque::{name}", fn, mutates_args=())
+        op.register_fake(shape)
+        return op
+
+    def fail(x):
+        raise ValueError("no way")
+
+    x, like = nt.ones(3), lambda x: nt.empty_like(x)
+    for mode in (None, "max-autotune", "reduce-overhead"):
+        fails = make(f"fails_{mode}".replace("-", "_"), fail, like)
+        with pytest.raises(ValueError, match="no way"):
+            nt.compile(lambda x, op=fails: op(x * 2) + 1, fullgraph=True, mode=mode)(x)
+    other = make("other", lambda x: nt.ones(7), like)
+    f = nt.compile(lambda x: other(x * 2) + 1, fullgraph=True, mode="max-autotune")
+    assert f(x).tolist() == [2] * 7  # the shape rule is wrong: the call is made again, uncompiled
+    unknown = make("unknown", lambda x: x * 2, fail)
+    assert nt.compile(lambda x: unknown(x) + 1)(x).tolist() == [3, 3, 3]  # uncompiled
+
+
+def test_an_operator_takes_anothers_place():
+    """A module that is loaded again: graphs call what has the name now; of another signature graphs hold none."""
+
+    def make(by, *more):
+        source = nt.library.Library("again", "FRAGMENT")
+        source.define(f"times(Tensor x{''.join(more)}) -> Tensor")
+        source.impl("times", lambda x, *rest: x * by, "CPU")
+        source._register_fake("times", lambda x, *rest: nt.empty_like(x))
+        return source
+
+    for by, more in ((2, ()), (3, ()), (4, (", int n=1",))):
+        source = make(by, *more)
+        assert nt.compile(lambda x: nt.ops.again.times(x) + 1, fullgraph=True)(nt.ones(2)).tolist() == [by + 1] * 2
+        source._destroy()
+
+
+def test_what_is_not_there_says_so(made):
     for call in (
         lambda: nt.library.Library("aten", "IMPL"),
         lambda: nt.library.Library("_", "IMPL").fallback(print, "AutocastCPU"),

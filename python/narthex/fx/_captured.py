@@ -60,7 +60,9 @@ class _Call:
         name = self.callable.__name__
         if getattr(tensor_class(), name, None) is self.callable:
             return "call_method", name
-        return "call_function", self.callable
+        from .proxy import operator_of
+
+        return "call_function", operator_of(self.callable)
 
     def arguments(self, node_of) -> tuple:
         """(args, kwargs) with node_of(value) for each value of the graph."""

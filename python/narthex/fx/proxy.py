@@ -212,10 +212,10 @@ class Proxy:
             args = (args[0], *args[1])  # a node has the operands one by one
         if is_tensor_method_or_property(orig_method):
             return found[0].create_proxy("call_method", orig_method.__name__, args, kwargs)
-        return found[0].create_proxy("call_function", _operator_of(orig_method), args, kwargs)
+        return found[0].create_proxy("call_function", operator_of(orig_method), args, kwargs)
 
 
-def _operator_of(function):
+def operator_of(function):
     """torch.ops.aten.add.Tensor for the function behind it; others as they are."""
     if getattr(function, "__module__", None) != "torch.ops":
         return function
