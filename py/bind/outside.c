@@ -18,15 +18,6 @@ static outside *outside_of(const nx_op *op) { return (outside *)op->def; }
 void (*nxpy_pause)(bool on);
 
 /* ---- asking ---------------------------------------------------------------------------------------------------------- */
-static bool any_fake(const nx_value *values, int n) {
-    bool found = false;
-    for (int k = 0; k < n && !found; k++) {
-        if (values[k].tag == NX_TAG_LIST) found = any_fake(values[k].list, values[k].n);
-        else found = values[k].tag == NX_TAG_TENSOR && values[k].tensor->keys & NX_KEY(FAKE);
-    }
-    return found;
-}
-
 static PyObject *list_of(const nx_value *values, int n) {
     PyObject *list = PyList_New(n);
     for (int k = 0; list && k < n; k++) {
@@ -148,7 +139,7 @@ static nx_status ask_of_copies(const nx_op *op, bool fake, const nx_value *in, n
 /* At the keys of devices, and at FAKE, where the rule gets fakes that no trace knows: their sizes are numbers. */
 static nx_status compose(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_thread *thread = nx_thread_get();
-    bool fake = (thread->keys_included & ~thread->keys_excluded & NX_KEY(FAKE)) || any_fake(in, run->op->def->n_in);
+    bool fake = (thread->keys_included & ~thread->keys_excluded & NX_KEY(FAKE)) || nx_any_fake(in, run->op->def->n_in);
     return fake ? ask_of_copies(run->op, true, in, out) : ask(run->op, false, in, out);
 }
 

@@ -29,6 +29,7 @@ _operators: dict[str, PythonOperator] = {}  # by "namespace::name.overload"
 _packets: dict[tuple, PythonPacket] = {}  # by namespace and name
 _waiting: dict[str, Callable] = {}  # shape rules of operators that are not there yet
 _in_graphs: set[str] = set()  # what the core knows by name: such an entry stays, whichever operator has the name
+_WRITTEN = re.compile(r"Tensor\(\w+!\)")
 
 # Which devices a dispatch key stands for; None: all. The two composites differ in whether autograd sees what they do.
 _DEVICES = {"CPU": "cpu", "PrivateUse1": "npu", "NPU": "npu", "CUDA": "cuda", "XPU": "xpu", "MPS": "mps",
@@ -250,9 +251,6 @@ def _put_fake(op: PythonOperator, fn: Callable | None) -> None:
     if _C.define_operator(op.schema.name, str(op.schema), arguments, len(results), op):
         _in_graphs.add(op.schema.name)
         op.node = _C.op_function(op.schema.name, f"torch.ops.{op}")
-
-
-_WRITTEN = re.compile(r"Tensor\(\w+!\)")
 
 
 def _functional_form(op: PythonOperator, n: int) -> PythonOperator | None:

@@ -337,6 +337,7 @@ static inline void nx_device_set_default(nx_device device) {
 }
 static inline bool nx_is_meta(nx_device device) { return device.type == NX_META_TYPE; }
 static inline bool nx_tensor_is_fake(const nx_tensor *t) { return (t->keys & NX_KEY(FAKE)) != 0; }
+bool nx_any_fake(const nx_value *values, int n); /* lists are looked into */
 /* Calls of this thread pass by the kernels of `keys` as well, until nx_keys_restore() is given what this returns. */
 static inline uint64_t nx_keys_exclude(uint64_t keys) {
     nx_thread *thread = nx_thread_get();

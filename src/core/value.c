@@ -20,6 +20,14 @@ static nx_status keep_list(const nx_value *value, nx_value *out) {
     return NX_OK;
 }
 
+bool nx_any_fake(const nx_value *values, int n) {
+    for (int k = 0; k < n; k++) {
+        if (values[k].tag == NX_TAG_TENSOR && nx_tensor_is_fake(values[k].tensor)) return true;
+        if (values[k].tag == NX_TAG_LIST && nx_any_fake(values[k].list, values[k].n)) return true;
+    }
+    return false;
+}
+
 nx_status nx_value_keep(const nx_value *value, nx_value *out) {
     switch (value->tag) {
     case NX_TAG_LIST: return keep_list(value, out);

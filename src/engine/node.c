@@ -322,8 +322,7 @@ static bool writes_between(const nx__lower *l, const nx_node *product, const nx_
 /* Whether a product takes its sum as a sum behind it is taken: halves would be rounded before it too, and what a library
  * multiplies may begin with what is added. */
 static bool rounds_alike(const nx_array *a) {
-    if (a->device.type == 0) return a->dtype == NX_F32 && nx_level() != NX_LEVEL_BASE;
-    return a->dtype == NX_F32 || a->dtype == NX_F64;
+    return a->device.type == 0 ? nx_has_own_product(a) : a->dtype == NX_F32 || a->dtype == NX_F64;
 }
 
 nx_status nx__sum_lower(nx__lower *l, const nx_node *product, bool *done) {

@@ -361,20 +361,12 @@ static nx_status make_node(const nx_op *op, const nx_value *in, int n_results, n
     return status;
 }
 
-static bool any_fake(const nx_value *in, int n) {
-    for (int k = 0; k < n; k++) {
-        if (in[k].tag == NX_TAG_TENSOR && nx_tensor_is_fake(in[k].tensor)) return true;
-        if (in[k].tag == NX_TAG_LIST && any_fake(in[k].list, in[k].n)) return true;
-    }
-    return false;
-}
-
 /* At AUTOGRAD. A call whose tensors are fakes is recorded with one node. */
 static nx_status call_recorded(nx_run *run, const nx_value *in, nx_value *out) {
     const nx_op *op = run->op;
     nx_value place = NX_VALUE_NONE, beside = NX_VALUE_NONE;
     nx_grad_node *node = NULL;
-    if (!any_fake(in, op->def->n_in)) return op->def->compose(run, in, out);
+    if (!nx_any_fake(in, op->def->n_in)) return op->def->compose(run, in, out);
     bool recorded = nx_grad_enabled() && any_requires_grad(in, op->def->n_in);
     nx_status status = recorded ? note_place(op, in, &place, &beside) : NX_OK;
     if (status == NX_OK) status = nx_redispatch(op, run->keys, NX_KEY_AT_AUTOGRAD, in, out);

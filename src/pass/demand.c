@@ -118,8 +118,7 @@ static bool asks_for_part(const nx_node *node, int k, demand *d, bool *passes) {
     }
     if (op == nx_known(NX_KNOWN_MULTIPLIED) || op == nx_known(NX_KNOWN_MULTIPLIED_SUM)) {
         const int first = op == nx_known(NX_KNOWN_MULTIPLIED_SUM);
-        *passes = d->dim == 0 && result->dtype == NX_F32 && result->device.type == 0 && nx_level() != NX_LEVEL_BASE &&
-                  !(first && is_scaled(node));
+        *passes = d->dim == 0 && nx_has_own_product(result) && !(first && is_scaled(node));
         return *passes && (k == first || (k == 0 && x->ndim == 2 && x->sizes[0] != 1));
     }
     if (op->def->kind == NX_KIND_REDUCE && op->def->reduce) return *passes = k == 0 && keeps_apart(node, d->dim);

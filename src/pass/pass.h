@@ -5,6 +5,12 @@
 
 #include "ir/ir.h"
 
+/* Whether a product with such a result comes out of own panels, where a row does not depend on how many there are and what is added
+ * is added last: libraries promise neither, and halves are rounded before it. */
+static inline bool nx_has_own_product(const nx_array *result) {
+    return result->device.type == 0 && result->dtype == NX_F32 && nx_level() != NX_LEVEL_BASE;
+}
+
 /* How a captured graph became functional ones. Inputs of `forward`: the captured graph's inputs, in order. */
 typedef struct nx_aot {
     nx_graph *joint;         /* primals then tangents -> outputs then gradients; NULL without gradients; for logs */
