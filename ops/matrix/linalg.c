@@ -169,6 +169,11 @@ nx_status nx__addmm_blas(nx_run *run, const nx_array *self, const nx_array *mat1
     bool apart = !overlap(out, mat1) && !overlap(out, mat2) && (in_place || !overlap(out, self));
     if (plain && apart && out->dtype == NX_BF16 && out->numel && mat1->sizes[1] && nx_tiled_runs())
         return nx_tiled_product(zero ? NULL : self, mat1, mat2, out);
+    if (plain && apart && out->numel && mat1->sizes[1]) {
+        bool done;
+        NX_TRY(nx_gemm_halves(zero ? NULL : self, mat1, mat2, out, &done));
+        if (done) return NX_OK;
+    }
     if (!apart || mat1->sizes[1] == 0 || !nx_gemm_adds(out))
         return add_wide(nx_gemm_blas, self, mat1, mat2, beta, alpha, out);
     return nx_gemm_add(self, mat1, mat2, nx_value_as_float(&alpha), nx_value_as_float(&beta), out);

@@ -3,7 +3,8 @@
  * in the first-level cache while those rows meet it and the next one is brought near. Where a has more rows, a block of b,
  * DEPTH by COLUMNS, stays packed for all of them. A product of few columns takes a as it lies. Sums go on from one block of
  * DEPTH to the next in c, so that an element of the result does not depend on how the product is split over threads: then
- * all of b is packed first, by all threads, and each of them multiplies rectangles of the result. */
+ * all of b is packed first, by all threads, and each of them multiplies rectangles of the result. Halves become float32
+ * just before they are packed, a block of a and some panels of b at a time. */
 #include "kernel/panel.h"
 
 NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__panels nx__panels)
@@ -16,6 +17,7 @@ const nx__panels *nx__panels_get(void) {
 enum { DEPTH = 384, COLUMNS = 1024, NEAR_ROWS = 264, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
 /* Columns for which a is not packed: where its rows lie in memory, at most DEPTH from one to the next or more; where its columns do. */
 enum { FEW_NEAR = 512, FEW = 256, FEW_BY_COLUMNS = 64 };
+enum { WIDENED = 128 }; /* columns of b that are widened at a time */
 
 typedef struct blocks {
     const nx_product *p;
@@ -23,6 +25,8 @@ typedef struct blocks {
     float *b, *a;            /* room for packed panels, and for packed strips of a; a NULL: it is taken as it lies */
     int64_t first_k, k, first_column, columns, first_row, rows;
     bool keeps;              /* the block's panels, for the rows after these */
+    nx_dtype halves;         /* which a and b are, where `wide` is there */
+    float *wide;             /* room for what is widened; NULL: a and b are float32 */
 } blocks;
 
 /* Whether `columns` columns of the product pay for packing a. */
@@ -60,10 +64,27 @@ static nx__panel panel_at(const blocks *w, int64_t j) {
                        .add = p->add || w->first_k > 0};
 }
 
+/* `lines` x k halves into w->wide, as they lie: one of the steps is 1 and stays so, the other one becomes k or `lines`. A row is
+ * asked for while the one before it is widened, for the processor does not guess where short rows go on. */
+static void widen(const blocks *w, const float *data, int64_t at, int64_t line_step, int64_t k_step, int64_t lines) {
+    const uint16_t *from = (const uint16_t *)(const void *)data + at;
+    const int64_t rows = k_step == 1 ? lines : w->k, n = k_step == 1 ? w->k : lines, step = k_step == 1 ? line_step : k_step;
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t i = 0; i < n && r + 1 < rows; i += 32) __builtin_prefetch(from + (r + 1) * step + i);
+        nx_cast(NX_F32, (char *)(w->wide + r * n), sizeof(float), w->halves, (const char *)(from + r * step), sizeof *from, n);
+    }
+}
+
 static void pack_rows(const blocks *w) {
     const nx_product *p = w->p;
-    const float *from = p->a + w->first_row * p->a_row_step + w->first_k * p->a_k_step;
-    if (w->a) w->panels->pack_a(w->a, from, p->a_row_step, p->a_k_step, w->k, w->rows);
+    const int64_t at = w->first_row * p->a_row_step + w->first_k * p->a_k_step;
+    if (w->wide) {
+        const bool by_rows = p->a_k_step == 1;
+        widen(w, p->a, at, p->a_row_step, p->a_k_step, w->rows);
+        w->panels->pack_a(w->a, w->wide, by_rows ? w->k : 1, by_rows ? 1 : w->rows, w->k, w->rows);
+    } else if (w->a) {
+        w->panels->pack_a(w->a, p->a + at, p->a_row_step, p->a_k_step, w->k, w->rows);
+    }
 }
 
 /* Where b of the whole panel after the one at column j lies, which is at `b`; NULL: there is none. */
@@ -75,12 +96,25 @@ static const float *panel_after(const blocks *w, const float *b, int64_t j) {
     return goes_on ? b - j * p->b_column_step + w->k * p->b_k_step : NULL;
 }
 
+/* b of the panel at column j, out of `wide`, where it is brought with those after it. */
+static void take_widened(const blocks *w, int64_t j, nx__panel *panel) {
+    const int64_t first = j / WIDENED * WIDENED, columns = nx_least(WIDENED, w->columns - first);
+    const nx_product *p = w->p;
+    const bool by_columns = p->b_k_step == 1;
+    const int64_t at = w->first_k * p->b_k_step + (w->first_column + j) * p->b_column_step;
+    if (j == first) widen(w, p->b, at, p->b_column_step, p->b_k_step, columns);
+    panel->b_column_step = by_columns ? w->k : 1;
+    panel->b_k_step = by_columns ? 1 : columns;
+    panel->b = w->wide + (j - first) * panel->b_column_step;
+}
+
 static void multiply_block(const blocks *w) {
     const int64_t width = w->panels->columns;
     pack_rows(w);
     for (int64_t j = 0; j < w->columns; j += width) {
         nx__panel panel = panel_at(w, j);
-        if (!panel.is_packed) panel.ahead = panel_after(w, panel.b, j);
+        if (w->wide && !panel.is_packed) take_widened(w, j, &panel);
+        else if (!panel.is_packed) panel.ahead = panel_after(w, panel.b, j);
         w->panels->multiply(&panel, w->rows, nx_least(width, w->columns - j));
     }
 }
@@ -96,11 +130,9 @@ size_t nx_product_room(int64_t m, int64_t n, int64_t k) {
     return (size_t)(nx_least(k, DEPTH) * (whole_panels(nx_least(n, COLUMNS)) + nx_least(m, NEAR_ROWS)));
 }
 
-nx_status nx_product_run(const nx_product *p) {
-    size_t room = nx_product_room(p->m, p->n, p->k);
-    blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_room_new(sizeof(float) * room)};
-    if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
-    bool packs = pays_to_pack(p, p->n);
+/* All blocks. w->b has room for panels and strips. */
+static void run_blocks(blocks w, bool packs) {
+    const nx_product *p = w.p;
     int64_t near = rows_near(p, w.panels->rows);
     w.keeps = near < p->m;
     if (packs) w.a = w.b + nx_least(p->k, DEPTH) * whole_panels(nx_least(p->n, COLUMNS));
@@ -114,7 +146,24 @@ nx_status nx_product_run(const nx_product *p) {
             }
         }
     }
+}
+
+nx_status nx_product_run(const nx_product *p) {
+    size_t room = nx_product_room(p->m, p->n, p->k);
+    blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_room_new(sizeof(float) * room)};
+    if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
+    run_blocks(w, pays_to_pack(p, p->n));
     if (p->room == NULL) nx_room_free(w.b);
+    return NX_OK;
+}
+
+nx_status nx_product_run_halves(const nx_product *p, nx_dtype halves) {
+    size_t packed = nx_product_room(p->m, p->n, p->k), wide = (size_t)nx_least(p->k, DEPTH) * (p->m < WIDENED ? WIDENED : NEAR_ROWS);
+    blocks w = {.p = p, .panels = nx__panels_get(), .b = nx_room_new(sizeof(float) * (packed + wide)), .halves = halves};
+    if (w.b == NULL) return nx_fail_memory(sizeof(float) * (packed + wide));
+    w.wide = w.b + packed;
+    run_blocks(w, true);
+    nx_room_free(w.b);
     return NX_OK;
 }
 

@@ -259,6 +259,94 @@ static void store_packed(const operand *c, nx_dtype dtype, const nx_array *out) 
     nx_copy_cast(out, &packed);
 }
 
+/* ---- halves, in cells whose sums in float32 stay near ---------------------------------------------------------------- */
+enum { HALF_ROWS = 1056, HALF_COLUMNS = 1024 }; /* of a cell, at most: as many rows as four blocks of panels have */
+
+typedef struct by_halves {
+    nx_product p;
+    const nx_array *start, *out; /* start NULL: nothing is added */
+    int64_t rows, columns, across;
+} by_halves;
+
+/* Columns column .. of rows row .. of what is added, as float32; of the one row that is for all, or has one number, or is one. */
+static void widen_start(const by_halves *h, int64_t row, int64_t column, nx_product *part, float *to) {
+    const nx_array *start = h->start;
+    const int last = start->ndim - 1;
+    const int64_t column_step = last >= 0 && start->sizes[last] > 1 ? start->strides[last] : 0,
+                  row_step = last > 0 && start->sizes[last - 1] > 1 ? start->strides[last - 1] : 0,
+                  bytes = (int64_t)nx_dtype_bytes(start->dtype);
+    part->start = to;
+    part->start_row_step = row_step ? part->n : 0;
+    for (int64_t r = 0; r < (row_step ? part->m : 1); r++)
+        nx_cast(NX_F32, (char *)(to + r * part->n), sizeof *to, start->dtype,
+                (const char *)start->data + ((row + r) * row_step + column * column_step) * bytes, column_step * bytes, part->n);
+}
+
+static nx_status run_half_cell(const by_halves *h, int64_t row, int64_t column, float *c, float *start) {
+    const nx_array *out = h->out;
+    const nx_product *p = &h->p;
+    const int64_t bytes = (int64_t)nx_dtype_bytes(out->dtype);
+    nx_product part = *p;
+    part.m = nx_least(h->rows, p->m - row), part.n = nx_least(h->columns, p->n - column);
+    part.a = (const void *)((const uint16_t *)(const void *)p->a + row * p->a_row_step);
+    part.b = (const void *)((const uint16_t *)(const void *)p->b + column * p->b_column_step);
+    part.c = c, part.c_row_step = part.n;
+    if (h->start) widen_start(h, row, column, &part, start);
+    NX_TRY(nx_product_run_halves(&part, (nx_dtype)out->dtype));
+    for (int64_t r = 0; r < part.m; r++)
+        nx_cast(out->dtype, (char *)out->data + ((row + r) * out->strides[0] + column * out->strides[1]) * bytes, out->strides[1] * bytes,
+                NX_F32, (const char *)(c + r * part.n), sizeof *c, part.n);
+    return NX_OK;
+}
+
+static nx_status run_half_cells(void *arg, int64_t begin, int64_t end) {
+    const by_halves *h = arg;
+    const size_t room = (size_t)(h->rows * h->columns), bytes = sizeof(float) * room * (h->start ? 2 : 1);
+    float *c = nx_room_new(bytes);
+    nx_status status = c ? NX_OK : nx_fail_memory(bytes);
+    for (int64_t cell = begin; cell < end && status == NX_OK; cell++)
+        status = run_half_cell(h, cell / h->across * h->rows, cell % h->across * h->columns, c, c + room);
+    nx_room_free(c);
+    return status;
+}
+
+/* Whether the operands are halves that lie by rows or by columns, and panels multiply them. */
+static bool suits_halves(const nx_array *a, const nx_array *b, const nx_array *out, by_halves *h) {
+    operand x, y;
+    const nx_dtype dtype = (nx_dtype)out->dtype;
+    if ((dtype != NX_BF16 && dtype != NX_F16) || a->dtype != dtype || b->dtype != dtype || !nx_product_runs()) return false;
+    if (out->sizes[0] < 2 || out->sizes[1] < 2 || a->sizes[1] == 0 || !find_layout(a, &x) || !find_layout(b, &y)) return false;
+    h->p = (nx_product){.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .a = x.data, .b = y.data,
+                        .a_row_step = x.transposed ? 1 : x.ld, .a_k_step = x.transposed ? x.ld : 1,
+                        .b_k_step = y.transposed ? 1 : y.ld, .b_column_step = y.transposed ? y.ld : 1};
+    return true;
+}
+
+/* Cells of equal size, enough of them for all threads. */
+static nx_status multiply_halves(by_halves *h, const nx_array *start, const nx_array *out) {
+    const int64_t m = h->p.m, n = h->p.n, least = 2 * NX__PANEL_MOST_ROWS, work = m * n * h->p.k;
+    const int64_t wanted = nx_num_threads() > 1 && work >= 2 * WORTH_SPLITTING ? 2 * nx_num_threads() : 1;
+    int64_t down = (m + HALF_ROWS - 1) / HALF_ROWS;
+    h->start = start;
+    h->out = out;
+    h->across = (n + HALF_COLUMNS - 1) / HALF_COLUMNS;
+    for (;;) {
+        h->rows = (m + down - 1) / down, h->columns = (n + h->across - 1) / h->across;
+        if (down * h->across >= wanted || (h->rows <= least && h->columns <= least)) break;
+        if (h->columns > h->rows) h->across++;
+        else down++;
+    }
+    down = (m + h->rows - 1) / h->rows;
+    h->across = (n + h->columns - 1) / h->columns;
+    return nx_parallel(down * h->across, 1 + WORTH_SPLITTING / (work / (down * h->across) + 1), run_half_cells, h);
+}
+
+nx_status nx_gemm_halves(const nx_array *start, const nx_array *a, const nx_array *b, const nx_array *out, bool *done) {
+    by_halves h;
+    *done = suits_halves(a, b, out, &h);
+    return *done ? multiply_halves(&h, start, out) : NX_OK;
+}
+
 nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out) {
     nx_dtype computing = computing_dtype((nx_dtype)out->dtype); /* the halves in float */
     product p = {.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .dtype = computing, .alpha = 1};
@@ -266,6 +354,9 @@ nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out
     if ((nx_blas_get() == NULL && !suits_panels(&p)) || p.m == 0 || p.n == 0 || p.k == 0)
         return nx_gemm_plain(a, b, out);
     if (suits_tiles(a, b, out)) return nx_tiled_product(NULL, a, b, out);
+    bool done;
+    NX_TRY(nx_gemm_halves(NULL, a, b, out, &done));
+    if (done) return NX_OK;
     bool direct = find_layout(out, &p.c) && out->dtype == computing;
     bool turned = direct && p.c.transposed;
     NX_TRY_FAIL(load_operand(a, computing, &p.a));

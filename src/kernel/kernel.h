@@ -89,6 +89,9 @@ bool nx_gemm_adds(const nx_array *out);
  * overlap it otherwise. a has columns. */
 NX_MUST_USE nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const nx_array *b, double alpha,
                                   double beta, const nx_array *out);
+/* out = a b + start, all of them halves of one type, sums in float32, rounded once; start is broadcast, NULL: 0. *done false: nothing
+ * was done, as they are no halves, lie so that they must be copied first, have one row or column, or the level has no such panels. */
+NX_MUST_USE nx_status nx_gemm_halves(const nx_array *start, const nx_array *a, const nx_array *b, const nx_array *out, bool *done);
 
 /* ---- float32 products in panels that stay in registers (blocked.c), where the level has fused multiply-add - */
 /* c = a b + start, with `add` c += a b + start. Steps count elements; those of the rows of c and of start, 1 from column to
@@ -107,6 +110,8 @@ typedef struct nx_product {
 bool nx_product_runs(void);
 size_t nx_product_room(int64_t m, int64_t n, int64_t k);
 NX_MUST_USE nx_status nx_product_run(const nx_product *p);
+/* The same product of halves, NX_F16 or NX_BF16, which are widened where they are packed: a and b are read as such. p->room is not. */
+NX_MUST_USE nx_status nx_product_run_halves(const nx_product *p, nx_dtype halves);
 /* The same bits, on as many threads as it is worth; needs no room. */
 NX_MUST_USE nx_status nx_product_spread(const nx_product *p);
 /* The same bits with b packed once for many products, at any level: nx_product_packed(n, k) numbers at a multiple of 64, which

@@ -36,6 +36,32 @@ def test_bfloat16(seed: int) -> None:
         assert ((torch.from_dlpack(found).double() - wanted).abs() <= room + 1e-6).all()
 
 
+@pytest.mark.skipif(not PANELS, reason="halves are cast before and after where there are no panels")
+@pytest.mark.parametrize("seed", range(30))
+def test_halves_are_floats_rounded_once(seed: int) -> None:
+    """Blocks and cells of halves have the bits of the whole product of floats, by any layout and number of threads."""
+    draw = random.Random(seed)
+    m, n, k = (draw.choice([*SIZES[1:], 400]) for _ in range(3))
+    if seed % 10 == 0:
+        m, n, k = [(1100, 70, 400), (64, 1100, 390), (270, 140, 800)][seed // 10]
+    sizes = draw.choice([(m, n), (1, n), (m, 1), (n,), (1,), ()])
+    a, b, start = (nt.from_dlpack(matrix(draw, *s).float()).half() for s in ((m, k), (k, n), (sizes + (1, 1))[:2]))
+    start = start.reshape(sizes) if len(sizes) < 2 else start
+    wanted = a.float() @ b.float()
+    before = nt.get_num_threads()
+    try:
+        for threads in (1, 3):
+            nt.set_num_threads(threads)
+            assert nt.equal(a @ b, wanted.half())
+            added = (start.float() + wanted).half()
+            out = nt.zeros(n, m).half().t() if draw.random() < 0.3 else nt.zeros(m, n).half()
+            assert nt.equal(nt.addmm(start, a, b, out=out), added) and nt.equal(out, added)
+            if sizes == (m, n):
+                assert nt.equal(start.clone().addmm_(a, b), added)
+    finally:
+        nt.set_num_threads(before)
+
+
 def test_numbers_beyond() -> None:
     a = torch.ones(40, 40, dtype=torch.bfloat16)
     a[3, 5], a[20, 7] = float("inf"), float("nan")
