@@ -1,5 +1,8 @@
 """Runs the rows, both sides as alternating processes, and prints a table with ratios; JSON goes to build/bench.json.
 
+A figure is the best of three processes, or of as many as the row says, the same number of either side: what disturbs a
+process, makes it slower. Where the most is a time, PyTorch's figure, which is not compared, comes from one process.
+
 ROW=text picks the rows whose name contains it, ROW=kernels the table of single operators (kernels.py); LEVEL and
 THREADS say how both sides run (side.py). A row whose figure is over its budget says so; nothing fails.
 """
@@ -9,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -64,15 +66,15 @@ def main() -> int:
         print(f"no row contains {wanted!r}; there are: {', '.join(row.name for row in ROWS)}")
         return 1
     results = []
-    print(f"{platform.processor() or platform.machine()}, {date.today()}, {side.describe()}; best of batches, median")
+    print(f"{platform.processor() or platform.machine()}, {date.today()}, {side.describe()}; the best")
     print(f"{'':46} {'PyTorch':>12} {'Narthex':>12} {'ratio':>8} {'budget':>12}")
     for row in rows:
         figures: dict[str, list[float]] = {"torch": [], "narthex": []}
-        for i in range(3):
+        for i in range(row.rounds if row.part else 3):
             for which in ("torch", "narthex") if row.counterpart and i < row.rounds else ("narthex",):
                 if (figure := measure(which, row)) is not None:
                     figures[which].append(figure)
-        theirs, ours = (statistics.median(figures[which]) if figures[which] else None for which in figures)
+        theirs, ours = (min(figures[which], default=None) for which in figures)
         ratio = f"{theirs / ours:.1f}x" if theirs and ours else ""
         most = row.most(theirs)
         verdict = "" if ours is not None and most is not None and ours <= most else "  over"
