@@ -317,12 +317,8 @@ nx_status nx__meta_like(const char *op, const nx_array *array, nx_value format, 
     if (NX_UNLIKELY(array == NULL)) return nx_fail(NX_RUNTIME, "%s: a result is to be like an argument which is None", op);
     start_meta(out, array->dtype, array->device, array->sizes, array->ndim);
     if (is_channels_last(format)) return channels_last(op, format, out);
-    if (array->contiguous && array->numel > 0) { /* it exists: nothing can overflow */
-        nx_meta_contiguous(out);
-        return NX_OK;
-    }
-    if (array->contiguous || (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 0)) return row_major(out);
-    if (!nx_is_dense(array)) {
+    if (format.tag == NX_TAG_MEMORY_FORMAT && format.i == 0) return row_major(out);
+    if (!array->contiguous && !nx_is_dense(array)) {
         int order[NX_MAX_DIMS];
         order_by_stride(array, order);
         return dense_strides(out, order);

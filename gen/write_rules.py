@@ -228,13 +228,10 @@ class Places:
         tensors = [a for a in sibling.arguments if a.base == "Tensor"]
         order = result.args if len(result.args) > 1 else [a.name for a in tensors]
         tensors.sort(key=lambda a: order.index(a.name))
-        if len(tensors) > 1:
-            shapes = body.declare(f"const nx_value *$[{len(tensors)}]")
-            for k, a in enumerate(tensors):
-                body.emit(f"{shapes}[{k}] = &in[{a.index}];")
-            body.emit(f"NX_TRY(nx_meta_broadcast({op}, {shapes}, {len(tensors)}, {out}));")
-        else:
-            body.emit(f"NX_TRY(nx__meta_like({op}, in[{tensors[0].index}].array, NX_VALUE_NONE, {out}));")
+        shapes = body.declare(f"const nx_value *$[{len(tensors)}]")
+        for k, a in enumerate(tensors):
+            body.emit(f"{shapes}[{k}] = &in[{a.index}];")
+        body.emit(f"NX_TRY(nx_meta_broadcast({op}, {shapes}, {len(tensors)}, {out}));")
         if result.contiguous:
             body.emit(f"NX_TRY(nx__meta_contiguous({out}));")
         Places.plain(body, out)

@@ -159,12 +159,23 @@ static nx_status view_anew(worker *w, const place *p, const nx_value *base, nx_v
     return NX_OK;
 }
 
+/* Where dimensions of one place leave open whether an array lies row by row or channels last, their steps tell which is meant, and
+ * convolutions ask. The new value keeps them. */
+static nx_status keep_format(worker *w, const nx_value *old, nx_value *value) {
+    const nx_array *before = &fake_of(old)->a, *after = &fake_of(value)->a;
+    bool as_before = memcmp(before->strides, after->strides, sizeof *before->strides * (size_t)before->ndim) == 0;
+    if (as_before || before->numel == 0 || !nx_is_channels_last(before)) return NX_OK;
+    nx_value in[] = {*old, *value};
+    return emit_known(w, NX_KNOWN_COPY, in, 2, value);
+}
+
 /* The top's parent takes up what was written below it: it was right but for what the top shows. */
 static nx_status lift_top(worker *w, int root) {
     const place *top = &w->places.at[w->tops.at[root]];
     place *parent = &w->places.at[top->parent];
     nx_value value;
     NX_TRY(invert(w, top, &parent->value, &top->value, &value));
+    NX_TRY(keep_format(w, &parent->value, &value));
     parent->value = value;
     parent->version = w->versions.at[root];
     parent->writer = top->writer;
@@ -250,9 +261,11 @@ static nx_status fit_written(worker *w, const nx_op *op, const nx_value *old, nx
         nx_value in[] = {*old, *value};
         return emit_known(w, NX_KNOWN_COPY, in, 2, value);
     }
-    if (fake->a.dtype == before->a.dtype) return NX_OK;
-    nx_value in[] = {*value, nx_value_dtype((nx_dtype)before->a.dtype)};
-    return emit_known(w, NX_KNOWN_CAST, in, 2, value);
+    if (fake->a.dtype != before->a.dtype) {
+        nx_value in[] = {*value, nx_value_dtype((nx_dtype)before->a.dtype)};
+        NX_TRY(emit_known(w, NX_KNOWN_CAST, in, 2, value));
+    }
+    return keep_format(w, old, value);
 }
 
 static nx_status do_write(worker *w, const nx_node *node, nx_value *in, uint64_t mask) {

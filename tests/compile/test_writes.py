@@ -189,6 +189,38 @@ def test_writes(name, mode, grads):
             torch.testing.assert_close(over(a), b.detach())
 
 
+WRITES = [
+    lambda t, y: y.view(-1).clamp_(-1, 1),
+    lambda t, y: y.squeeze(-1).add_(1),
+    lambda t, y: y[0].mul_(2),
+    lambda t, y: y.copy_(t.zeros(2, 2, 1, 1)),
+    lambda t, y: y.mul_(y.sigmoid()),
+    lambda t, y: y.flatten(1)[:, 1].zero_(),
+]
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+@pytest.mark.parametrize("write", WRITES)
+def test_what_is_written_keeps_its_format(write, mode):
+    """Of one place a channel, how an image lies is told by steps that lead nowhere; convolutions take it over."""
+
+    def run(t, wrap):
+        t.manual_seed(0)
+        image, weight = t.randn(2, 3, 5, 5).contiguous(memory_format=t.channels_last), t.randn(2, 3, 5, 5)
+
+        def f(image, weight):
+            y = t.nn.functional.conv2d(image, weight)
+            write(t, y)
+            return t.nn.functional.conv2d(y, y, padding=1)
+
+        return wrap(f)(image, weight)
+
+    mine = run(nt, (lambda f: nt.compile(f, mode=mode, fullgraph=True)) if mode else (lambda f: f))
+    theirs = run(torch, lambda f: f)
+    assert mine.stride() == theirs.stride()
+    torch.testing.assert_close(over(mine), theirs)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_input_with_history(mode):
     """An input that is a result of something else, written: the caller's tensor has the new history."""

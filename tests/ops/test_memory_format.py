@@ -76,6 +76,39 @@ def test_operators_keep_the_format(name: str, ndim: int) -> None:
     )  # PyTorch's norms lose digits here
 
 
+# Dimensions of one place leave open how a tensor lies; its steps there say what is meant, and convolutions ask them.
+STEPS = [((2, 6, 1, 1), (6, 1, 6, 6)), ((2, 6, 1, 1), (6, 1, 1, 1)), ((1, 6, 2, 2), (1, 1, 12, 6))]
+STEPS += [((3, 1), (1, 3)), ((0, 4), (1, 0))]
+MAKES = {
+    "clone": lambda t, x: x.clone(),
+    "double": lambda t, x: x.double(),
+    "zeros_like": lambda t, x: t.zeros_like(x),
+    "zeros_like, rows": lambda t, x: t.zeros_like(x, memory_format=t.contiguous_format),
+    "rand_like": lambda t, x: t.rand_like(x),
+    "flip": lambda t, x: x.flip(0),
+    "sort": lambda t, x: x.sort(0)[0],
+    "relu": lambda t, x: x.relu(),
+    "neg": lambda t, x: -x,
+    "sigmoid": lambda t, x: x.sigmoid(),
+    "gelu": lambda t, x: t.nn.functional.gelu(x),
+    "x + 1": lambda t, x: x + 1,
+    "x * x": lambda t, x: x * x,
+    "x**2": lambda t, x: x**2,
+    "cat": lambda t, x: t.cat([x, x]),
+    "cumsum": lambda t, x: x.cumsum(0),
+    "tril": lambda t, x: x.tril(),
+    "contiguous": lambda t, x: x.contiguous(),
+    "copy_": lambda t, x: t.empty_like(x).copy_(x.contiguous()),
+}
+
+
+@pytest.mark.parametrize("size, steps", STEPS)
+@pytest.mark.parametrize("name", MAKES)
+def test_steps_of_dimensions_of_one_place(name: str, size: tuple[int, ...], steps: tuple[int, ...]) -> None:
+    ours, theirs = (MAKES[name](t, t.arange(32.0).as_strided(size, steps)) for t in (nt, torch))
+    assert tuple(ours.stride()) == tuple(theirs.stride())
+
+
 @pytest.mark.parametrize("ndim", IMAGES)
 def test_gradients_keep_the_format(ndim: int) -> None:
     found = []
