@@ -19,6 +19,7 @@ enum {
     DEPTH = 1024, ROWS = 192, WEIGHTS = 192 * 256, /* of a block of weights: numbers of a row, rows, numbers */
     LENGTH = 256, PANELS = 8, /* places that are packed together, and at most so many panels of them */
     BAD_STEP = 1024,         /* see blocked.c */
+    PART = 48,               /* rows that are worth packing the same places for on another thread */
     FEW_ROWS = 2,            /* are summed without packing */
     PLANES = 1 << 21         /* numbers that are padded at a time */
 };
@@ -343,8 +344,8 @@ static nx_status convolve(const nx_windows *w, nx__planes *p, convolution *c, co
             c->together = sums_only(c->of.rows) || 2 * places > length ? 1 : nx_least(length / places, images);
             c->tiles = (places + length - 1) / length;
             int64_t units = (images + c->together - 1) / c->together * c->groups * c->tiles;
-            c->parts = sums_only(c->of.rows) ? 1 : nx_least((nx_num_threads() + units - 1) / units, (c->of.rows + ROWS - 1) / ROWS);
-            int64_t cost = nx_least(places * c->together, length) * c->of.rows * (c->of.k + 1) / 8 / c->parts + 1;
+            c->parts = sums_only(c->of.rows) ? 1 : nx_least((nx_num_threads() + units - 1) / units, c->of.rows / PART + 1);
+            int64_t cost = nx_least(places * c->together, length) * c->of.rows * (c->of.k + 1) / NX__SUMS_A_BYTE / c->parts + 1;
             NX_TRY_FAIL(nx_parallel(units * c->parts, nx_grain(cost), run_tiles, c));
         }
     }
@@ -439,7 +440,7 @@ static nx_status convolve_alone(const nx_windows *w, const float *big, const flo
         a.channel.dilation[d] = w->dilation[d + 1];
         a.channel.padding[d] = w->padding[d + 1];
     }
-    return nx_parallel(a.channels, nx_grain(volume(w->small) * a.rows * (volume(w->kernel) + 4) / 4 + 1), run_channels, &a);
+    return nx_parallel(a.channels, nx_grain(volume(w->small) * a.rows * (volume(w->kernel) + 4)), run_channels, &a);
 }
 
 nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias, const nx_tail *tail,
@@ -716,7 +717,7 @@ static nx_status weigh(weighing *v, nx__planes *p, float *weight) {
     for (p->first_image = 0; p->first_image < w->images; p->first_image += together) {
         v->images = nx_least(together, w->images - p->first_image);
         NX_TRY_FAIL(nx__planes_pad(p, v->images));
-        int64_t cost = v->images * volume(w->small) * w->small_channels / 8 + 1;
+        int64_t cost = v->images * volume(w->small) * w->small_channels / NX__SUMS_A_BYTE + 1;
         if (few) NX_TRY_FAIL(nx_parallel(w->groups, nx_grain(cost * v->l->k), weigh_groups, v));
         else NX_TRY_FAIL(nx_parallel(w->groups * v->blocks, nx_grain(cost * v->block), weigh_blocks, v));
     }

@@ -4,6 +4,8 @@
 
 #include "kernel/kernel.h"
 
+enum { NX__SUMS_A_BYTE = 2 }; /* multiplications that take as long as moving a byte, in which nx_grain() counts */
+
 typedef struct nx__planes {
     const float *source;   /* images x channels x size */
     int64_t channels;      /* of all groups */

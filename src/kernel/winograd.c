@@ -234,17 +234,18 @@ nx_status nx__winograd(const nx_windows *w, bool back, const float *from, const 
     NX_TRY_FAIL(nx__planes_new(&p, w->images, &together));
     c.images = together;
     NX_TRY_FAIL(make_room(&c));
-    const int64_t each = c.rows * c.channels * POINTS;
+    const int64_t each = c.rows * c.channels * POINTS, width = c.panels->columns;
     if (c.weights) NX_TRY_FAIL(nx_parallel(c.rows, nx_grain(c.channels * 50), turn_weights, &c));
     for (p.first_image = 0; p.first_image < w->images; p.first_image += together) {
         c.images = nx_least(together, w->images - p.first_image);
         NX_TRY_FAIL(nx__planes_pad(&p, c.images));
-        const int64_t width = c.panels->columns, tiles = c.images * c.down * c.across;
+        const int64_t tiles = c.images * c.down * c.across;
         if (c.weights) {
-            NX_TRY_FAIL(nx_parallel((tiles + width - 1) / width, nx_grain(each), run_units, &c));
+            NX_TRY_FAIL(nx_parallel((tiles + width - 1) / width, nx_grain(each * width / NX__SUMS_A_BYTE), run_units, &c));
         } else {
             NX_TRY_FAIL(nx_parallel(c.channels, nx_grain(tiles * POINTS * 4), turn_all_windows, &c));
-            NX_TRY_FAIL(nx_parallel((c.rows + c.strip - 1) / c.strip, nx_grain(each * c.strip / c.rows * 4), run_strips, &c));
+            const int64_t cost = each * c.strip / c.rows * tiles / NX__SUMS_A_BYTE;
+            NX_TRY_FAIL(nx_parallel((c.rows + c.strip - 1) / c.strip, nx_grain(cost), run_strips, &c));
         }
     }
 fail:
@@ -321,7 +322,7 @@ static nx_status weigh_images(weighing *v) {
         v->n = nx_least(DEEP, tiles - v->first);
         v->panels = (v->n + width - 1) / width;
         NX_TRY(nx_parallel(v->c.channels + v->c.rows, nx_grain(v->n * POINTS * 4), turn_channels, v));
-        NX_TRY(nx_parallel(POINTS, nx_grain(v->c.rows * v->c.channels * v->n / 8), weigh_points, v));
+        NX_TRY(nx_parallel(POINTS, nx_grain(v->c.rows * v->c.channels * v->n / NX__SUMS_A_BYTE), weigh_points, v));
     }
     return NX_OK;
 }
