@@ -232,7 +232,15 @@ static PyObject *define_operator(PyObject *module, PyObject *args) {
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
 }
 
+static PyObject *shares_memory(PyObject *module, PyObject *args) {
+    PyObject *a, *b;
+    if (!PyArg_ParseTuple(args, "O!O!:shares_memory", &nxpy_tensor_type, &a, &nxpy_tensor_type, &b)) return NULL;
+    const nx_storage *memory = nx_storage_memory(nxpy_tensor_get(a)->storage);
+    return PyBool_FromLong(memory && memory == nx_storage_memory(nxpy_tensor_get(b)->storage));
+}
+
 static PyMethodDef methods[] = {
+    {"shares_memory", shares_memory, METH_VARARGS, "shares_memory(a, b): whether they lie in one storage, fakes as what they stand for."},
     {"define_operator", define_operator, METH_VARARGS,
      "define_operator(name, schema, ((argument, type, by_keyword), ...), n_results, operator): graphs hold its calls as nodes, whose "
      "shapes are operator.shape(values) and whose results are operator.compute(values). False: they do not, since they hold no such "

@@ -97,11 +97,20 @@ class PythonOperator:
 
     def run(self, values: list):
         """The kernel for the tensors' device; in a captured function the node that stands for it."""
-        if self.functional is not None and _C.is_capturing():
+        if self.functional is not None and _C.is_capturing() and not self.meets_what_it_writes(values):
             return _written_after(self, values)
         if self.node is not None and _C.is_capturing():
             return self.schema.call(self.node, values)
         return self.compute(values)
+
+    def meets_what_it_writes(self, values: list) -> bool:
+        """Whether an argument sees what is written through another, in the same memory: then the kernel is followed."""
+        for argument, value in zip(self.schema.arguments, values):
+            if not argument.written:
+                continue
+            if sum(_C.shares_memory(value, tensor) for tensor in _tensors(values)) > 1:
+                return True
+        return False
 
     def shape(self, values: list):
         """What the shape rule gives for tensors without elements."""

@@ -98,6 +98,51 @@ def test_compiled(made):
 
 
 @pytest.fixture(scope="module")
+def counting():
+    """For each side: an operator that reads what it has written, where its arguments share memory."""
+
+    def make(t):
+        @t.library.custom_op("shared::count", mutates_args=("total", "twice"))
+        def count(x: t.Tensor, total: t.Tensor, twice: t.Tensor) -> t.Tensor:
+            total.add_(x.sum())
+            twice.mul_(2)
+            return x - 1
+
+        count.register_fake(lambda x, total, twice: t.empty_like(x))
+        return count
+
+    return {t: make(t) for t in BOTH}
+
+
+@pytest.mark.parametrize("mode", ["eager", None, "max-autotune", "reduce-overhead"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda count, x, y: count(x, y, y),
+        lambda count, x, y: count(x, x, y),
+        lambda count, x, y: count(x.t(), x[0], y),
+        lambda count, x, y: count(x, y[0], y[1:]),
+        lambda count, x, y: count(y, x, y.detach()[0]),
+        lambda count, x, y: count(x, y, x + y),
+    ],
+)
+def test_arguments_that_share_memory(counting, call, mode):
+    """What is written through one argument is seen through another, in a graph as well."""
+
+    def run(t, wrap):
+        count = counting[t]
+
+        def f(a):
+            x, y = a * 2, a + 1
+            return call(count, x, y), x, y
+
+        return [each.tolist() for each in wrap(f)(t.arange(9.0).view(3, 3))]
+
+    mine = run(nt, (lambda f: f) if mode == "eager" else lambda f: nt.compile(f, mode=mode, fullgraph=True))
+    assert mine == run(torch, lambda f: f)
+
+
+@pytest.fixture(scope="module")
 def opaque():
     """For each side: operators whose kernels no trace could follow (numpy, elements that decide)."""
 
