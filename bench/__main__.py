@@ -53,7 +53,7 @@ def text(figure: float | None, unit: str) -> str:
     if figure is None:
         return "-"
     if unit != "us":
-        return f"{figure:.1f} {unit}"
+        return f"{figure:.1f} {unit}" if unit == "MB" else f"{figure:.3f} {unit}"
     return f"{figure:.3f} us" if figure < 1000 else f"{figure / 1000:.1f} ms"
 
 

@@ -48,8 +48,8 @@ def labelled(torch: ModuleType, n: int, classes: int) -> Callable[[Any], Any]:
     return lambda logits: torch.nn.functional.cross_entropy(logits, labels)
 
 
-def resnet18(torch: ModuleType) -> Network:
-    return residual(torch), (torch.randn(4, 3, 224, 224),), labelled(torch, 4, 1000)
+def resnet18(torch: ModuleType, images: int = 4, size: int = 224) -> Network:
+    return residual(torch), (torch.randn(images, 3, size, size),), labelled(torch, images, 1000)
 
 
 def unet(torch: ModuleType) -> Network:
