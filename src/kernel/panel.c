@@ -72,14 +72,23 @@ static void pack_columns(float *to, const float *a, int64_t k_step, int64_t k, i
 
 enum { SIDE_BY_SIDE = 8 }; /* strips that are written at once */
 
+/* Of so many rows those that do not fill a strip; seven or eight, not one or two, which leave half of the units idle: they are
+ * multiplied by fours, and packed as one strip of their number. */
+static int64_t rest_of(int64_t rows) {
+    const int64_t rest = rows % ROWS;
+    return rows > ROWS && (rest == 1 || rest == 2) ? rest + ROWS : rest;
+}
+
 static void pack_a(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t rows) {
-    for (int64_t n; rows >= ROWS; rows -= n, to += n * k, a += n * row_step) {
-        n = row_step == 1 ? nx_least(SIDE_BY_SIDE, rows / ROWS) * ROWS : ROWS;
+    const int64_t rest = rest_of(rows);
+    for (int64_t n; rows > rest; rows -= n, to += n * k, a += n * row_step) {
+        n = row_step == 1 ? nx_least(SIDE_BY_SIDE, (rows - rest) / ROWS) * ROWS : ROWS;
         if (row_step == 1) pack_columns(to, a, k_step, k, n / ROWS);
         else pack_strip(to, a, row_step, k);
     }
     for (int64_t i = 0; i < k; i++, to += rows, a += k_step) {
-        for (int64_t r = 0; r < rows; r++) to[r] = a[r * row_step];
+        if (rows == WIDE && row_step == 1) *(loose *)to = *(const loose *)a;
+        else for (int64_t r = 0; r < rows; r++) to[r] = a[r * row_step];
     }
 }
 
@@ -202,7 +211,7 @@ static void move_down(nx__panel *p, int rows) {
 
 /* Makes p->packed from b; where b's rows are whole, while the first rows of a are multiplied. Returns how many. */
 static int pack(nx__panel *p, int64_t rows, int64_t columns) {
-    bool plain = p->b_column_step == 1 && columns == WIDEST && rows >= ROWS;
+    bool plain = p->b_column_step == 1 && columns == WIDEST && rows > rest_of(rows);
     if (plain) (p->a_row_step == 1 ? columns_packing : rows_packing)(p, p->c, p->c_row_step, p->start, p->start_row_step);
     else pack_b(p->packed, p->b, p->b_k_step, p->b_column_step, p->k, columns);
     p->is_packed = true;
@@ -234,15 +243,16 @@ static void multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
     move_down(&p, done);
     rows -= done;
     kernel_fn *const *kernels = (p.a_row_step == 1 ? by_columns : by_rows)[(columns + WIDE - 1) / WIDE];
+    const int64_t rest = rest_of(rows);
     for (const int *height = heights; rows > 0; height++) {
         if (p.in_strips && *height > ROWS) continue;
-        if (p.in_strips && rows < ROWS) { /* the last one is as high as there are rows */
+        if (p.in_strips && rows == rest) { /* the last one is as high as there are rows */
             p.in_strips = false;
             p.a_k_step = rows;
         }
         kernel_fn *kernel = kernels[*height];
         for (; kernel && rows >= *height; rows -= *height) {
-            if (*height == ROWS && !p.in_strips && rows > ROWS && rows <= ROWS + 2) break; /* fours: two rows leave half of it idle */
+            if (*height == ROWS && rows == rest) break;
             look_ahead(&p, n++);
             if (columns % WIDE == 0) kernel(&p, p.c, p.c_row_step, p.start, p.start_row_step);
             else multiply_part(&p, kernel, *height, columns);

@@ -37,7 +37,8 @@ typedef struct nx__panels {
     int rows, columns;       /* of the largest panel: its sums and one row of b fill the registers */
     /* k x n_columns of b, at most `columns`, as [k][columns]; missing columns are 0. Steps count elements. */
     void (*pack_b)(float *to, const float *b, int64_t k_step, int64_t column_step, int64_t k, int64_t n_columns);
-    /* n_rows x k of a in strips of `rows` rows, each of them as [k][rows]; the last one has as many rows as are left. */
+    /* n_rows x k of a in strips of `rows` rows, each of them as [k][rows]; the last one has as many rows as are left, where these
+     * are one or two `rows` more. */
     void (*pack_a)(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t n_rows);
     void (*multiply)(const nx__panel *p, int64_t n_rows, int64_t n_columns);
     nx__panel_tiny_fn *tiny;
