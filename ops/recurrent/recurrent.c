@@ -291,12 +291,18 @@ static nx_status weight_gradient(const layer *w, const float *a, int64_t m, cons
                                            .b_k_step = n, .b_column_step = 1, .c = out, .c_row_step = n});
 }
 
-static nx_status bias_gradient(const layer *w, const float *g, float *out) {
-    if (out == NULL) return NX_OK;
-    double *sum = nx_alloc_zeroed((size_t)w->n_gates * sizeof *sum);
+/* The gradients of both biases, of which one may not be wanted. They are the same number where both sums have one gradient: in a
+ * GRU but for the last gate. */
+static nx_status bias_gradients(const layer *w, float *of_input, float *of_state) {
+    const int64_t same = w->mode == GRU ? 2 * w->n_hidden : w->n_gates;
+    double *sum = nx_alloc((size_t)w->n_gates * sizeof *sum);
     if (sum == NULL) return nx_fail_memory((size_t)w->n_gates * sizeof *sum);
-    for (int64_t r = 0; r < w->n_rows; r++) w->rows->add_wide(sum, g + r * w->n_gates, w->n_gates);
-    for (int64_t k = 0; k < w->n_gates; k++) out[k] = (float)sum[k];
+    w->rows->sum_rows(sum, w->sum_g, w->n_gates, w->n_rows, w->n_gates);
+    for (int64_t k = 0; of_input && k < w->n_gates; k++) of_input[k] = (float)sum[k];
+    if (of_state) {
+        w->rows->sum_rows(sum + same, w->state_g + same, w->n_gates, w->n_rows, w->n_gates - same);
+        for (int64_t k = 0; k < w->n_gates; k++) of_state[k] = (float)sum[k];
+    }
     nx_free(sum);
     return NX_OK;
 }
@@ -351,8 +357,7 @@ nx_status nx__recurrent_backward(nx_run *run, const nx_array *input, const nx_ar
                                                     .b_column_step = 1, .c = dx, .c_row_step = w.n_in}));
     NX_TRY_FAIL(weight_gradient(&w, w.sum_g, w.n_gates, w.x, w.n_in, g_ih));
     NX_TRY_FAIL(weight_gradient(&w, w.state_g, w.n_gates, w.before, w.n_out, g_hh));
-    if (w.b_ih) NX_TRY_FAIL(bias_gradient(&w, w.sum_g, g_b_ih));
-    if (w.b_hh) NX_TRY_FAIL(bias_gradient(&w, w.state_g, g_b_hh));
+    if (w.b_ih) NX_TRY_FAIL(bias_gradients(&w, g_b_ih, w.b_hh ? g_b_hh : NULL));
     if (w.projects) NX_TRY_FAIL(weight_gradient(&w, w.out_g, w.n_out, w.hidden, w.n_hidden, g_b_hh));
     if (!w.b_ih && g_b_ih) memset(g_b_ih, 0, (size_t)result3->numel * sizeof(float));
     if (!w.b_hh && !w.projects && g_b_hh) memset(g_b_hh, 0, (size_t)result4->numel * sizeof(float));

@@ -79,9 +79,15 @@ static void add(float *restrict x, const float *restrict y, int64_t n) {
     for (int64_t k = 0; k < n; k++) x[k] += y[k];
 }
 
-static void add_wide(double *restrict x, const float *restrict y, int64_t n) {
-    for (int64_t k = 0; k < n; k++) x[k] += y[k];
+static void sum_rows(double *restrict x, const float *restrict y, int64_t step, int64_t rows, int64_t n) {
+    for (int64_t k = 0; k < n; k++) x[k] = 0;
+    for (; rows >= 4; rows -= 4, y += 4 * step) {
+        for (int64_t k = 0; k < n; k++) x[k] = x[k] + y[k] + y[step + k] + y[2 * step + k] + y[3 * step + k];
+    }
+    for (; rows > 0; rows--, y += step) {
+        for (int64_t k = 0; k < n; k++) x[k] += y[k];
+    }
 }
 
 const nx__recurrent_rows NX_AT_LEVEL(nx__recurrent_rows) = {
-    lstm, gru, tanh_row, relu_row, lstm_backward, gru_backward, tanh_backward, relu_backward, add, add_wide};
+    lstm, gru, tanh_row, relu_row, lstm_backward, gru_backward, tanh_backward, relu_backward, add, sum_rows};

@@ -98,11 +98,15 @@ static void check_sum(const int64_t *mnk, int layout, int way, bool tiny) {
 }
 
 static void test_sums_with_products(void **state) {
-    static const int64_t shapes[][3] = {{13, 33, 4}, {2, 2, 3}, {4, 4, 6}, {9, 6, 3}, {27, 64, 300}, {12, 530, 5}, {40, 31, 513}};
+    static const int64_t shapes[][3] = {{13, 33, 4}, {2, 2, 3}, {4, 4, 6}, {9, 6, 3}, {27, 64, 300}, {12, 530, 5}, {40, 31, 513},
+                                        {29, 530, 7}};
     for (int s = 0; s < NX_COUNT(shapes); s++) {
         for (int layout = 0; layout < 8; layout++) {
             for (int way = 0; way < 12; way++) check_sum(shapes[s], layout, way / 2, way % 2);
         }
+    }
+    for (int64_t rows = 1; rows <= 30; rows++) { /* panels of every height, one after the other */
+        for (int layout = 0; layout < 8; layout++) check_sum((int64_t[]){rows, 37, 19}, layout, 0, false);
     }
 }
 
