@@ -39,7 +39,7 @@ PyObject *nxpy__special_function_follows(ARGS) {
 PyObject *nxpy__special_autograd_leaves(ARGS) {
     nxpy_trace *trace = loop->trace;
     if (n != 1 || trace->region) return nxpy__stop(trace, NXPY_BREAK_METHOD, "a backward into leaves"), NULL;
-    if (nxpy__want_flat(trace, "Tensor.backward") < 0) return NULL;
+    if (nxpy__want_backward(trace, "Tensor.backward") < 0) return NULL;
     PyObject *roots = use_tensors(trace, args[0]), *leaves = roots ? nxpy__leaves_of(trace, roots) : NULL;
     Py_XDECREF(roots);
     return leaves || trace->stop ? leaves : ended(trace, NULL);
@@ -108,7 +108,7 @@ PyObject *nxpy__special_autograd_run(ARGS) {
         nxpy__stop(trace, NXPY_BREAK_METHOD, "a backward into leaves");
         return NULL;
     }
-    if (nxpy__want_flat(trace, "autograd.grad") < 0) return NULL;
+    if (nxpy__want_backward(trace, "autograd.grad") < 0) return NULL;
     static const int tensors[] = {0, 1, 4};
     bool whole = true;
     for (int k = 0; whole && k < 3; k++) whole = (given[tensors[k]] = use_tensors(trace, args[tensors[k]])) != NULL;
@@ -140,6 +140,7 @@ int nxpy__set_requires_grad(nxpy_trace *trace, PyObject *tensor, bool wanted) {
     bool made = note && note->kind == NXPY_NOTE_FAKE && !trace->region;
     bool may = made && (wanted ? !note->is_input && nx_is_differentiable((nx_dtype)own->a.dtype) && !own->base : note->leaf != 0);
     if (!may) return nxpy__stop(trace, NXPY_BREAK_METHOD, "requires_grad_, which makes a leaf");
+    if (!wanted && trace->n_leaf_calls && nxpy__want_flat(trace, "requires_grad_") < 0) return -1;
     nx_status status = nx_tensor_set_requires_grad(own, wanted); /* what was computed keeps its history */
     if (status != NX_OK) {
         nxpy_raise(status);

@@ -29,6 +29,17 @@ void nxpy__ask_for(nxpy_trace *trace, nxpy_ask_code what) {
     if (!trace->ask) PyErr_Clear(); /* the graph ends here then */
 }
 
+/* A backward is one call of the graph (src/ir/backward.c) where sizes are open: for a backend that gets a graph of each shape, and
+ * where it calls nothing of the program's. Leaves that the trace makes are calls, too, from there on. */
+static bool may_be_call(const nxpy_trace *trace) {
+    const nx_thread *thread = nx_thread_get();
+    bool open = trace->tracer.varies && !trace->tracer.flat && trace->grad_at_start && !thread->n_levels && !thread->saved_hooks;
+    return open && !trace->hooked.n && !trace->region && !trace->owner->shares;
+}
+static bool is_one_call(const nxpy_trace *trace) { return may_be_call(trace) && trace->n_leaf_calls == trace->n_leaves; }
+
+int nxpy__want_backward(nxpy_trace *trace, const char *what) { return is_one_call(trace) ? 0 : nxpy__want_flat(trace, what); }
+
 int nxpy__want_flat(nxpy_trace *trace, const char *what) {
     if (trace->tracer.flat) return 0;
     nxpy__ask_for(trace, NXPY_ASK_PARTS);
@@ -124,6 +135,22 @@ static int was_met(nxpy_trace *trace, int leaf, PyObject **out) {
     return *out ? PyDict_Contains(trace->answers, *out) : -1;
 }
 
+/* The graph knows it as a leaf, too. */
+static nx_status call_leaf(nxpy_trace *trace, nx_tensor *own) {
+    nx_thread *thread = nx_thread_get();
+    const char *target = thread->target;
+    nx_value in = nx_value_tensor(own), made, node;
+    if (!may_be_call(trace)) return NX_OK;
+    thread->target = NULL;
+    nx_status status = nx_op_call(nx_leaf_op(), &in, &made);
+    thread->target = target;
+    if (status != NX_OK) return status;
+    if (nx_tracer_find(&trace->tracer, made.tensor, &node)) status = nx_tracer_bind(&trace->tracer, own, node.node, node.n);
+    trace->n_leaf_calls++;
+    nx_value_drop(&made);
+    return status;
+}
+
 int nxpy__note_leaf(nxpy_trace *trace, PyObject *fake) {
     nxpy_note *note = nxpy__note_find(trace, fake);
     int number = (int)(note - trace->notes.at);
@@ -135,8 +162,12 @@ int nxpy__note_leaf(nxpy_trace *trace, PyObject *fake) {
     int met = was_met(trace, note->leaf, &asked);
     Py_XDECREF(asked);
     if (met < 0) return nxpy__stop_error(trace);
-    if (met && can_be_input(trace, nxpy_tensor_get(fake))) return become_input(trace, number);
+    if (met && can_be_input(trace, nxpy_tensor_get(fake))) {
+        trace->n_leaf_calls++; /* the graph knows this one as well */
+        return become_input(trace, number);
+    }
     nx_status status = nx_vec_push(&trace->leaves, number);
+    if (status == NX_OK) status = call_leaf(trace, nxpy_tensor_get(fake));
     if (status != NX_OK) nxpy_raise(status);
     return status == NX_OK ? 0 : nxpy__stop_error(trace);
 }
@@ -380,17 +411,50 @@ static nx_status find_kept(nx_tracer *tracer, nx_tensor *tensor, nx_value *node)
     return nx_tracer_find_place(tracer, tensor, node) ? NX_OK : nxpy__stop_unknown(tracer, tensor, node);
 }
 
+static nx_value tensors_of(PyObject *tuple, nx_value *room) {
+    Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *item = PyTuple_GET_ITEM(tuple, k);
+        room[k] = item == Py_None ? NX_VALUE_NONE : nx_value_tensor(nxpy_tensor_get(item));
+    }
+    return nx_value_list(room, (int)n);
+}
+
+/* roots, gradients, retain, create, inputs. */
+static PyObject *call_backward(PyObject *const *args) {
+    Py_ssize_t n = PyTuple_GET_SIZE(args[0]), n_wanted = PyTuple_GET_SIZE(args[4]);
+    nx_value *room = nx_alloc(sizeof *room * (size_t)(2 * n + n_wanted + 1)), out = NX_VALUE_NONE;
+    if (!room) return nxpy_raise(NX_NO_MEMORY);
+    nx_value in[] = {[NX_BACKWARD_ROOTS] = tensors_of(args[0], room),
+                     [NX_BACKWARD_SEEDS] = tensors_of(args[1], room + n),
+                     [NX_BACKWARD_WANTED] = tensors_of(args[4], room + 2 * n),
+                     [NX_BACKWARD_RETAIN] = nx_value_bool(args[2] == Py_True),
+                     [NX_BACKWARD_CREATE] = nx_value_bool(args[3] == Py_True)};
+    nx_status status = nx_op_call(nx_backward_op(), in, &out);
+    PyObject *found = status == NX_OK ? PyTuple_New(n_wanted) : nxpy_raise(status);
+    for (Py_ssize_t k = 0; found && k < n_wanted; k++) {
+        const nx_value *one = &out.list[k];
+        PyObject *item = one->tag == NX_TAG_TENSOR ? nxpy_tensor_take(nx_tensor_ref(one->tensor)) : Py_NewRef(Py_None);
+        if (item) PyTuple_SET_ITEM(found, k, item);
+        else Py_CLEAR(found);
+    }
+    nx_value_drop(&out);
+    nx_free(room);
+    return found;
+}
+
 PyObject *nxpy__run_recorded(nxpy_trace *trace, PyObject *run, PyObject *const *args, Py_ssize_t n) {
     nx_thread *thread = nx_thread_get();
     const char *target = thread->target, *why = NULL;
     nx_status status = find_obstacle(trace, args[0], args[4], &why);
     if (status != NX_OK) return nxpy_raise(status);
     if (why) return nxpy__stop(trace, NXPY_BREAK_METHOD, "autograd.grad: %s", why), NULL;
-    trace->tracer.unknown = find_kept;
+    bool is_whole = is_one_call(trace);
+    if (!is_whole) trace->tracer.unknown = find_kept;
     thread->target = NULL;
     trace->uses_up |= args[2] != Py_True;
     trace->n_before = trace->notes.n;
-    PyObject *result = PyObject_Vectorcall(run, args, (size_t)n, NULL);
+    PyObject *result = is_whole ? call_backward(args) : PyObject_Vectorcall(run, args, (size_t)n, NULL);
     thread->target = target;
     trace->tracer.unknown = nxpy__stop_unknown;
     return result;

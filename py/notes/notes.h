@@ -230,6 +230,7 @@ typedef struct nxpy_trace {
     NX_VEC(nxpy_hooked) hooked;
     int n_hooks;                /* that were registered in dicts of the trace's own */
     int n_leaves;               /* that there were, with those that are inputs */
+    int n_leaf_calls;           /* of these, those that the graph knows: inputs, and calls of narthex::leaf */
     int grads_on_at;            /* the root's instruction that first recorded gradients in a graph that began without, -1 */
     int unasked_at;             /* where the root last changed who is asked for functions */
     int map_at;                 /* the root's instruction there where the outermost open map over slices began */
@@ -510,6 +511,7 @@ typedef enum nxpy_ask_code { NXPY_ASK_PARTS, NXPY_ASK_NO_BRANCHES, NXPY_ASK_LEAV
 void nxpy__ask_for(nxpy_trace *trace, nxpy_ask_code what); /* the caller ends this one */
 int nxpy__was_asked_for(nxpy_trace *trace, nxpy_ask_code what); /* by an earlier try: 1, 0, -1 with an exception */
 int nxpy__want_flat(nxpy_trace *trace, const char *what); /* 0; -1: stopped, and the next try is flat */
+int nxpy__want_backward(nxpy_trace *trace, const char *what); /* the same, unless a backward is one call of the graph */
 /* run(args[n]) while what it calls is recorded, saved tensors known by their place. New reference, or NULL with an exception. */
 /* The leaves of the caller's in the history of the roots, what stands for them: a new tuple. NULL: stopped, or an exception. */
 PyObject *nxpy__leaves_of(nxpy_trace *trace, PyObject *roots);

@@ -125,6 +125,32 @@ static int find_result(const nx_value *results, const nx_tensor *tensor) {
     return -1;
 }
 
+/* The backward for the numbers and shapes of now, while a trace leaves them open. */
+static nx_status fit_to_now(const nx_value *in, nx_value *out) {
+    const nx_value *lists[] = {&in[NX_FUNCTION_RESULTS], &in[NX_FUNCTION_READS]}, *numbers = &in[NX_FUNCTION_NUMBERS];
+    int n = lists[0]->n + lists[1]->n, k = 0;
+    size_t bytes = sizeof(nx_tensor *) * (size_t)(n + 1) + sizeof(nx_value) * (size_t)numbers->n;
+    nx_value *given = nx_alloc_zeroed(bytes);
+    if (given == NULL) return nx_fail_memory(bytes);
+    nx_tensor **fakes = (nx_tensor **)(given + numbers->n);
+    nx_graph *fitted;
+    nx_status status = NX_OK;
+    for (; k < n && status == NX_OK; k++) {
+        const nx_value *list = lists[k >= lists[0]->n];
+        status = nx_fake_like(list->list[list == lists[0] ? k : k - lists[0]->n].tensor, &fakes[k]);
+    }
+    for (k = 0; k < numbers->n; k++) {
+        given[k] = numbers->list[k];
+        given[k].n = 0;
+    }
+    const nx_fit to = {.inputs = fakes, .n_inputs = n, .given = given, .n_given = numbers->n};
+    if (status == NX_OK) status = nx_graph_fit(nx_graph_of_value(&in[NX_FUNCTION_BACKWARD]), &to, NULL, &fitted);
+    if (status == NX_OK) status = nx_value_of_graph(fitted, out);
+    for (k = 0; k < n; k++) nx_tensor_unref(fakes[k]);
+    nx_free(given);
+    return status;
+}
+
 /* Its edges lead to what the inputs are results of. */
 static nx_status make_node(const nx_value *in, nx_grad_node **out) {
     const nx_value *inputs = &in[NX_FUNCTION_INPUTS], *reads = &in[NX_FUNCTION_READS], *gives = &in[NX_FUNCTION_GIVES];
@@ -144,7 +170,7 @@ static nx_status make_node(const nx_value *in, nx_grad_node **out) {
         nx_free(t);
         return status;
     }
-    NX_TRY_FAIL(nx_value_keep(&in[NX_FUNCTION_BACKWARD], &t->backward));
+    NX_TRY_FAIL(in[NX_FUNCTION_NUMBERS].n ? fit_to_now(in, &t->backward) : nx_value_keep(&in[NX_FUNCTION_BACKWARD], &t->backward));
     for (int k = 0; k < reads->n; k++) {
         read *at = &t->reads[t->n_reads++];
         nx_tensor *tensor = reads->list[k].tensor;

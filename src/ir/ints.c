@@ -234,12 +234,19 @@ static nx_status fit_int(fit *f, const nx_node *node, nx_int_code code) {
     return nx_int_compute(code, args, &f->ints[node->order]);
 }
 
-/* The trace knew how many results there are, of how many dimensions and of what dtype, and Python code may have asked. */
-static nx_status check_kinds(const nx_node *node, const nx__fakes *fakes) {
+static bool lies_as_wanted(const nx_node *backward, int k, const nx_tensor *gradient) {
+    const nx_value *wanted = &backward->args[NX_BACKWARD_WANTED].list[k];
+    return nx_same_strides(&wanted->node->fakes[wanted->n]->a, &gradient->a);
+}
+
+/* The trace knew how many results there are, of how many dimensions and of what dtype, and Python code may have asked; also whether
+ * a gradient can be that of a leaf without a copy. */
+static nx_status check_kinds(const nx_node *node, const nx_node *copy, const nx__fakes *fakes) {
     bool same = fakes->n == node->n_results;
     for (int k = 0; same && k < fakes->n; k++) {
         const nx_tensor *was = node->fakes[k], *is = fakes->at[k];
         same = !was || !is ? was == is : was->a.ndim == is->a.ndim && was->a.dtype == is->a.dtype;
+        if (same && is && nx_op_is_backward(node->op)) same = lies_as_wanted(node, k, was) == lies_as_wanted(copy, k, is);
     }
     return same ? NX_OK : nx_fail(NX_VALUE, "%s gives results of another kind for these sizes", node->name);
 }
@@ -256,6 +263,7 @@ static nx_status infer(nx_node *node, nx__fakes *fakes) {
     const nx_tensor *written = written_by(node);
     nx_meta before;
     if (written) nx_meta_of(&written->a, &before);
+    if (nx_op_is_backward(node->op)) return nx__infer_backward(node, fakes);
     NX_TRY(nx__infer(node->op, node->args, node->n_args, fakes));
     bool same = written == NULL || written->a.ndim == before.ndim;
     for (int d = 0; written && same && d < before.ndim; d++) same = written->a.sizes[d] == before.size[d];
@@ -337,7 +345,7 @@ static nx_status fit_call(fit *f, const nx_node *node) {
         status = nx__graph_append_named(f->graph, turned ? NX_NODE_CALL_FUNCTION : node->kind, node->name, op,
                                         turned ? "operator.sub" : node->target, args, op->def->n_in, &copy);
     if (status == NX_OK) status = infer(copy, &fakes);
-    if (status == NX_OK) status = check_kinds(node, &fakes);
+    if (status == NX_OK) status = check_kinds(node, copy, &fakes);
     if (status == NX_OK) status = nx_node_set_fakes(copy, fakes.at, fakes.n);
     if (status == NX_OK) status = nx_node_set_source(copy, &node->source);
     if (status == NX_OK) status = nx_map_set(&f->map, node, copy);

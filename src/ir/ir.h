@@ -173,6 +173,15 @@ bool nx_op_is_function(const nx_op *op); /* NULL is none */
 NX_MUST_USE nx_status nx_value_of_graph(nx_graph *graph, nx_value *out);
 const nx_graph *nx_graph_of_value(const nx_value *value); /* lent */
 
+/* ---- a backward that the program runs itself (backward.c) ----------------------------------------------------------------- */
+/* narthex::backward(roots, seeds, wanted, retain, create) -> the gradients of `wanted`, as autograd.grad gives them. */
+enum { NX_BACKWARD_ROOTS, NX_BACKWARD_SEEDS, NX_BACKWARD_WANTED, NX_BACKWARD_RETAIN, NX_BACKWARD_CREATE, NX_BACKWARD_N_ARGS };
+const nx_op *nx_backward_op(void);
+const nx_op *nx_leaf_op(void); /* narthex::leaf(source) -> a leaf over its memory that the program makes */
+bool nx_op_is_backward(const nx_op *op); /* NULL is none */
+/* `input`, a fake without a history, depends from here on on a new leaf as on itself: it may be written. */
+NX_MUST_USE nx_status nx_fake_leaf(nx_tensor *input, nx_tensor **leaf);
+
 /* ---- random numbers (graph.c) --------------------------------------------------------------------------------------------- */
 typedef struct nx_draws {
     bool any, given, several; /* numbers are drawn; from a generator of the program's own; on several devices beside the CPU */

@@ -32,6 +32,8 @@ typedef struct nx__fakes {
 } nx__fakes;
 nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx__fakes *out); /* on failure nothing is left in out */
 void nx__fakes_end(nx__fakes *fakes);
+/* Of the last node of its graph, a narthex::backward (backward.c): the graph is run on fakes. */
+nx_status nx__infer_backward(nx_node *node, nx__fakes *out);
 /* Whether a call has as many results as its operator; those of a list are counted by the call. */
 static inline bool nx__count_fits(const nx_op *op, int n) {
     return (op->def->flags & NX_OP_LIST) != 0 || n == op->def->n_out;

@@ -71,29 +71,29 @@ fail:
     return status;
 }
 
-/* An input that is written must not be a leaf. */
-static nx_status add_leaf(nx_tensor *input, nx_tensor **leaf) {
-    NX_TRY(nx_fake_like(input, leaf));
-    NX_TRY(nx_tensor_set_requires_grad(*leaf, true));
-    return nx_grad_stand_in(input, *leaf);
+static bool holds_backward(const nx_graph *graph) {
+    const nx_node *node = graph->first;
+    while (node && !nx_op_is_backward(node->op)) node = node->next;
+    return node != NULL;
 }
 
-/* What a trace knows of the inputs, by index. NULL: gradients are not wanted. */
+/* What a trace knows of the inputs, by index. NULL: gradients are not wanted, unless by the graph itself. */
 typedef struct wishes { const bool *requires_grad, *is_written; } wishes;
 
 static nx_status trace_inputs(trace *t, const nx_graph *source, const char *format, const wishes *wanted) {
+    const bool inner = !wanted && holds_backward(source); /* which are written is not known: any may be */
     int i = 0;
     for (const nx_node *node = source->first; node; node = node->next) {
         char name[32];
         if (node->kind != NX_NODE_PLACEHOLDER) continue;
-        const bool written = wanted && wanted->is_written[i];
+        const bool written = wanted ? wanted->is_written[i] : inner;
         snprintf(name, sizeof name, format, i + (wanted != NULL)); /* arg0_1, primals_1 */
         if (node->fakes[0] == NULL)
             return nx_fail(NX_RUNTIME, "compile: the shape of input %s is not known", node->name);
         /* Without gradients too, since compositions ask for it: a product with a parameter is made otherwise. */
         const bool requires_grad = wanted ? wanted->requires_grad[i] : nx_tensor_requires_grad(node->fakes[0]);
         NX_TRY(add_input(t, name, node->fakes[0], requires_grad && !written, &t->inputs[i]));
-        if (requires_grad && written) NX_TRY(add_leaf(t->inputs[i], &t->leaves[i]));
+        if (requires_grad && written) NX_TRY(nx_fake_leaf(t->inputs[i], &t->leaves[i]));
         else t->leaves[i] = nx_tensor_ref(t->inputs[i]);
         i++;
     }
@@ -170,7 +170,7 @@ static nx_status node_of(trace *t, const nx_tensor *tensor, nx_value *out) {
 /* ---- (1) flatten, (2) functionalise ---- */
 static nx_status flatten(nx_aot *aot, const nx_graph *captured, nx_graph **out) {
     trace t;
-    nx__calm before = nx__calm_begin(false);
+    nx__calm before = nx__calm_begin(holds_backward(captured));
     nx_status status = trace_begin(&t, captured, "arg%d_1", NULL);
     nx_value *results = NULL;
     if (status != NX_OK) goto fail;
