@@ -1,7 +1,5 @@
 """Settings that PyTorch's programs write and read back."""
 
-import warnings
-
 from . import _C
 from ._later import class_for
 
@@ -13,20 +11,21 @@ __all__ = [
     "AcceleratorError",
 ]  # fmt: skip
 
-_kept = {"precision": "highest", "deterministic": False, "warn_only": False, "interop_threads": 1}
+_kept = {"deterministic": False, "warn_only": False, "interop_threads": 1}
 
 
 def set_float32_matmul_precision(precision: str) -> None:
     """Kept only: products of float32 are computed in float32 whatever is allowed."""
-    if precision in ("highest", "high", "medium"):
-        _kept["precision"] = precision
-    else:
-        warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; nothing changes", stacklevel=2)
+    from ._precision import set_products
+
+    set_products(precision)
 
 
 def get_float32_matmul_precision() -> str:
-    """What set_float32_matmul_precision was given."""
-    return _kept["precision"]
+    """What set_float32_matmul_precision was given, or what says the same in torch.backends."""
+    from ._precision import products
+
+    return products()
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

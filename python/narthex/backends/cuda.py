@@ -1,15 +1,12 @@
 """Settings of CUDA's kernels; there are none here, and the settings change nothing."""
 
-from types import SimpleNamespace
-
 from .._absent import getter
+from .._precision import Products
 
-matmul = SimpleNamespace(
-    allow_tf32=False,
+matmul = Products(
     allow_fp16_reduced_precision_reduction=True,
     allow_bf16_reduced_precision_reduction=True,
     allow_fp16_accumulation=False,
-    fp32_precision="none",
 )
 
 
