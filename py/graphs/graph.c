@@ -137,18 +137,27 @@ static PyObject *node_users(PyObject *self, void *unused) {
     return users;
 }
 
+/* What Python sees of a call is the node's own, which it may change. */
+static PyObject *wrap_fake(nx_node *node, int result) {
+    nx_tensor **fake = &node->fakes[result], *own;
+    if (*fake == NULL) Py_RETURN_NONE;
+    if (node->op && (*fake)->python == NULL && atomic_load(&(*fake)->refs) > 1) {
+        NXPY_TRY(nx_fake_like(*fake, &own));
+        nx_tensor_unref(*fake);
+        *fake = own;
+    }
+    return nxpy_tensor_wrap(*fake);
+}
+
 /* The fake result; of several a tuple; None when it is not known. */
 static PyObject *node_value(PyObject *self, void *unused) {
-    const nx_node *node = node_of(self);
+    nx_node *node = node_of(self);
     bool is_list = node->op && (node->op->def->flags & NX_OP_LIST);
-    if (node->n_results == 1 && !is_list) {
-        if (node->fakes[0] == NULL) Py_RETURN_NONE;
-        return nxpy_tensor_wrap(node->fakes[0]);
-    }
+    if (node->n_results == 1 && !is_list) return wrap_fake(node, 0);
     if (node->n_results == 0) Py_RETURN_NONE;
     PyObject *tuple = PyTuple_New(node->n_results);
     for (int k = 0; tuple && k < node->n_results; k++) {
-        PyObject *fake = node->fakes[k] ? nxpy_tensor_wrap(node->fakes[k]) : Py_NewRef(Py_None);
+        PyObject *fake = wrap_fake(node, k);
         if (fake) PyTuple_SET_ITEM(tuple, k, fake);
         else Py_CLEAR(tuple);
     }

@@ -7,7 +7,7 @@ typedef struct nx_arena_block {
     size_t used, room;
 } block;
 enum { HEAD = 32, FIRST = 2048 - HEAD, MOST = 65536 };
-_Static_assert(sizeof(block) <= HEAD, "what is taken begins at a multiple of 16");
+_Static_assert(sizeof(block) <= HEAD && HEAD % 8 == 0, "what is taken begins at a multiple of 8");
 
 static block *add_block(nx_arena *arena, size_t bytes) {
     size_t room = !arena->blocks ? FIRST : arena->blocks->room < MOST ? 2 * arena->blocks->room : MOST;
@@ -22,7 +22,7 @@ static block *add_block(nx_arena *arena, size_t bytes) {
 }
 
 void *nx_arena_take(nx_arena *arena, size_t bytes) {
-    bytes = ((bytes ? bytes : 1) + 15) & ~(size_t)15;
+    bytes = ((bytes ? bytes : 1) + 7) & ~(size_t)7;
     block *b = arena->blocks;
     if ((b == NULL || b->room - b->used < bytes) && (b = add_block(arena, bytes)) == NULL) return NULL;
     void *at = (char *)b + HEAD + b->used;

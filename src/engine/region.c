@@ -106,12 +106,17 @@ static void fill_steps(const builder *b, const nx_array *a, const int *order, in
     }
 }
 
+/* Nodes share fakes: the place tells their values apart. */
+static bool same_array(const nx__value *a, const nx__value *b) {
+    return a->buffer == b->buffer && a->offset == b->offset && a->fake == b->fake;
+}
+
 static bool add_read(builder *b, const nx_value *ref) {
     if (is_member(b->l->nodes[b->l->root[ref->node->order]])) return false; /* a view of an inner value */
     nx__value value = nx__value_of(b->l, ref);
     if (value.buffer < 0) return false;
     for (int i = 0; i < b->n_arrays; i++) {
-        if (b->arrays[i].value.fake == value.fake) return true;
+        if (same_array(&b->arrays[i].value, &value)) return true;
     }
     if (b->n_arrays == NX__MAX_ARRAYS) return false;
     b->arrays[b->n_arrays++] = (array){.value = value, .loaded = -1, .cast = -1};
@@ -251,9 +256,9 @@ static int read_number(builder *b, const nx_value *number, nx_dtype through, nx_
 
 /* The array that an operand from outside lies in, -1. */
 static int array_of(const builder *b, const nx_value *arg) {
-    const nx_tensor *fake = nx__value_of(b->l, arg).fake;
+    const nx__value value = nx__value_of(b->l, arg);
     for (int i = 0; i < b->n_read; i++) {
-        if (b->arrays[i].value.fake == fake) return i;
+        if (same_array(&b->arrays[i].value, &value)) return i;
     }
     return -1;
 }

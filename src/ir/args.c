@@ -138,7 +138,37 @@ bool nx_value_equal(const nx_value *a, const nx_value *b) {
     }
 }
 
-typedef struct resolving { const nx_op *op; bool numbers; } resolving; /* numbers: one was met */
+/* Nodes share fakes: a call that writes gets one for each node, which it may change and which overlaps no other. */
+typedef struct own_fake { const nx_node *node; int result; nx_tensor *fake; } own_fake;
+typedef struct resolving {
+    const nx_op *op;
+    bool numbers;            /* one was met */
+    bool writes;
+    NX_VEC(own_fake) own;
+} resolving;
+
+static nx_status own_of(resolving *r, const nx_node *node, int result, nx_value *out) {
+    own_fake own = {node, result, NULL};
+    for (int k = 0; k < r->own.n && !own.fake; k++)
+        if (r->own.at[k].node == node && r->own.at[k].result == result) own.fake = r->own.at[k].fake;
+    if (own.fake == NULL) {
+        NX_TRY(nx_fake_like(node->fakes[result], &own.fake));
+        nx_status status = nx_vec_push(&r->own, own);
+        if (status != NX_OK) return nx_tensor_unref(own.fake), status;
+    }
+    *out = nx_value_tensor(own.fake);
+    return NX_OK;
+}
+
+/* Whether one of them has another size than its node. */
+static bool is_resized(const resolving *r) {
+    bool same = true;
+    for (int k = 0; k < r->own.n && same; k++) {
+        const own_fake *own = &r->own.at[k];
+        same = nx_same_size(&own->fake->a, &own->node->fakes[own->result]->a);
+    }
+    return !same;
+}
 
 static nx_status resolve_fake(void *context, nx_node *node, int result, nx_value *out) {
     resolving *r = context;
@@ -152,6 +182,7 @@ static nx_status resolve_fake(void *context, nx_node *node, int result, nx_value
     }
     if (node->fakes[result] == NULL)
         return nx_fail(NX_RUNTIME, "%s: the shape of %s is not known", op->def->name, node->name);
+    if (r->writes) return own_of(r, node, result, out);
     *out = nx_value_tensor(node->fakes[result]);
     return NX_OK;
 }
@@ -195,7 +226,7 @@ nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx__fakes *out
     if (call_out == NULL) return nx_fail_memory(sizeof *call_out * (size_t)room);
     memset(call_out, 0, sizeof *call_out * (size_t)n_out);
     nx_value *in = call_out + n_out;
-    resolving r = {.op = op};
+    resolving r = {.op = op, .writes = nx_op_written(op) != 0};
     nx_status status = nx_args_resolve(args, n, resolve_fake, &r, in);
     if (status == NX_OK && r.numbers) status = nx__ints_plain(op, in, sizes, NX_COUNT(sizes));
     if (status == NX_OK && r.numbers) status = nx_args_check(op, in, n, NX_TAG_TENSOR);
@@ -203,8 +234,11 @@ nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx__fakes *out
     if (status == NX_OK) {
         int n_results = nx_results_of(op, call_out, &results);
         status = take_fakes(results, n_results, out);
+        out->resized = is_resized(&r);
         for (int k = 0; k < n_out; k++) nx_value_drop(&call_out[k]);
     }
+    for (int k = 0; k < r.own.n; k++) nx_tensor_unref(r.own.at[k].fake);
+    nx_vec_free(&r.own);
     if (call_out != few) nx_free(call_out);
     return status;
 }

@@ -57,18 +57,14 @@ static nx_status check_args(const nx_graph *graph, const nx_value *args, int n, 
     return NX_OK;
 }
 
-/* Kept copies of args. */
-static nx_status keep_args(nx_graph *graph, const nx_value *args, int n, nx_value **out) {
-    nx_value *copy = nx_arena_take(&graph->arena, sizeof *copy * (size_t)n);
-    if (copy == NULL) return NX_NO_MEMORY;
+static nx_status keep_args(const nx_value *args, int n, nx_value *to) {
     for (int i = 0; i < n; i++) {
-        nx_status status = nx_value_keep(&args[i], &copy[i]);
+        nx_status status = nx_value_keep(&args[i], &to[i]);
         if (status != NX_OK) {
-            while (i > 0) nx_value_drop(&copy[--i]);
+            while (i > 0) nx_value_drop(&to[--i]);
             return status;
         }
     }
-    *out = copy;
     return NX_OK;
 }
 
@@ -89,18 +85,36 @@ static int count_results(nx_node_kind kind, const nx_op *op) {
     return kind == NX_NODE_OUTPUT ? 0 : op ? op->def->n_out : 1;
 }
 
+/* Texts stay as long as the graph, so equal ones in a row are one. */
+static nx_status set_text(nx_graph *graph, int which, const char **at, const char *text) {
+    char **recent = &graph->recent[which];
+    if (text == NULL) {
+        *at = NULL;
+        return NX_OK;
+    }
+    if (*recent == NULL || strcmp(*recent, text) != 0) {
+        char *copy = nx_arena_text(&graph->arena, text);
+        if (copy == NULL) return NX_NO_MEMORY;
+        *recent = copy;
+    }
+    *at = *recent;
+    return NX_OK;
+}
+
+/* A node, its arguments and its fakes are one block. */
 static nx_status new_node(nx_graph *graph, nx_node_kind kind, const nx_op *op, const char *target,
                           const nx_value *args, int n_args, nx_node **out) {
-    nx_node *node = nx_arena_take(&graph->arena, sizeof *node);
+    size_t n = (size_t)n_args, n_results = (size_t)count_results(kind, op);
+    nx_node *node = nx_arena_take(&graph->arena, sizeof *node + sizeof *node->args * n + sizeof *node->fakes * n_results);
     if (node == NULL) return NX_NO_MEMORY;
     node->graph = graph;
     node->kind = kind;
     node->op = op;
-    node->n_results = count_results(kind, op);
-    if (target && (node->target = nx_arena_text(&graph->arena, target)) == NULL) return NX_NO_MEMORY;
-    node->fakes = nx_arena_take(&graph->arena, sizeof *node->fakes * (size_t)node->n_results);
-    if (node->fakes == NULL) return NX_NO_MEMORY;
-    NX_TRY(keep_args(graph, args, n_args, &node->args));
+    node->args = (nx_value *)(node + 1);
+    node->fakes = (nx_tensor **)(node->args + n);
+    node->n_results = (int)n_results;
+    NX_TRY(set_text(graph, 3, &node->target, target));
+    NX_TRY(keep_args(args, n_args, node->args));
     node->n_args = n_args;
     nx__node_set_int_code(node);
     nx_status status = add_uses(node, node->args, n_args);
@@ -205,12 +219,13 @@ void nx_graph_free(nx_graph *graph) {
 
 /* ---- changing nodes ---- */
 nx_status nx_node_set_args(nx_node *node, const nx_value *args, int n_args) {
-    nx_value *kept;
     NX_TRY(check_args(node->graph, args, n_args, 0));
     if (node->op && n_args != node->op->def->n_in)
         return nx_fail(NX_TYPE, "%s: %d arguments were given, it has %d", node->op->def->name, n_args,
                        node->op->def->n_in);
-    NX_TRY(keep_args(node->graph, args, n_args, &kept));
+    nx_value *kept = nx_arena_take(&node->graph->arena, sizeof *kept * (size_t)n_args);
+    if (kept == NULL) return NX_NO_MEMORY;
+    NX_TRY(keep_args(args, n_args, kept));
     drop_uses(node->args, node->n_args);
     nx_status status = add_uses(node, kept, n_args);
     if (status != NX_OK) {
@@ -248,22 +263,6 @@ nx_status nx_node_set_fakes(nx_node *node, nx_tensor *const *fakes, int n) {
     for (int k = 0; kept != node->fakes && k < node->n_results; k++) nx_tensor_unref(node->fakes[k]);
     node->fakes = kept;
     node->n_results = n;
-    return NX_OK;
-}
-
-/* Texts stay as long as the graph, so equal ones in a row are one. */
-static nx_status set_text(nx_graph *graph, int which, const char **at, const char *text) {
-    char **recent = &graph->recent[which];
-    if (text == NULL) {
-        *at = NULL;
-        return NX_OK;
-    }
-    if (*recent == NULL || strcmp(*recent, text) != 0) {
-        char *copy = nx_arena_text(&graph->arena, text);
-        if (copy == NULL) return NX_NO_MEMORY;
-        *recent = copy;
-    }
-    *at = *recent;
     return NX_OK;
 }
 
@@ -375,22 +374,29 @@ nx_status nx_graph_copy_node(nx_graph *graph, const nx_node *node, nx_map *map, 
     return status;
 }
 
+static nx_status copy_at(void *context, nx_node *node, int result, nx_value *out) {
+    nx_node *copy = ((nx_node **)context)[node->order];
+    if (copy == NULL) return nx_fail(NX_RUNTIME, "graph: %s is used before it is defined", node->name);
+    *out = nx_value_node(copy, result);
+    return NX_OK;
+}
+
 nx_status nx_graph_copy(const nx_graph *graph, nx_graph **out) {
     nx_graph *copy = NULL;
-    nx_map map = {0};
-    nx_node *made;
+    size_t bytes = sizeof(nx_node *) * (size_t)(graph->n_nodes + 1);
+    nx_node **copies = nx_alloc_zeroed(bytes); /* by order */
     nx_status status;
+    if (copies == NULL) return nx_fail_memory(bytes);
     NX_TRY_FAIL(nx_graph_new(&copy));
     copy->level = graph->level;
-    for (const nx_node *node = graph->first; node; node = node->next) {
-        NX_TRY_FAIL(copy_with(copy, node, nx__name_copy, map_node, &map, &made));
-        NX_TRY_FAIL(nx_map_set(&map, node, made));
-    }
-    nx_map_free(&map);
+    nx_graph_number((nx_graph *)graph);
+    for (const nx_node *node = graph->first; node; node = node->next)
+        NX_TRY_FAIL(copy_with(copy, node, nx__name_copy, copy_at, copies, &copies[node->order]));
+    nx_free(copies);
     *out = copy;
     return NX_OK;
 fail:
-    nx_map_free(&map);
+    nx_free(copies);
     nx_graph_free(copy);
     return status;
 }

@@ -251,23 +251,11 @@ static nx_status check_kinds(const nx_node *node, const nx_node *copy, const nx_
     return same ? NX_OK : nx_fail(NX_VALUE, "%s gives results of another kind for these sizes", node->name);
 }
 
-/* The fake of the argument that a call writes; NULL: it writes none. */
-static const nx_tensor *written_by(const nx_node *node) {
-    uint64_t mask = nx_op_written(node->op);
-    const nx_value *written = mask ? &node->args[__builtin_ctzll(mask)] : NULL;
-    return written && written->tag == NX_TAG_NODE ? written->node->fakes[written->n] : NULL;
-}
-
 /* The call's results. What it writes keeps its size, as the trace saw it. */
 static nx_status infer(nx_node *node, nx__fakes *fakes) {
-    const nx_tensor *written = written_by(node);
-    nx_meta before;
-    if (written) nx_meta_of(&written->a, &before);
     if (nx_op_is_backward(node->op)) return nx__infer_backward(node, fakes);
     NX_TRY(nx__infer(node->op, node->args, node->n_args, fakes));
-    bool same = written == NULL || written->a.ndim == before.ndim;
-    for (int d = 0; written && same && d < before.ndim; d++) same = written->a.sizes[d] == before.size[d];
-    return same ? NX_OK : nx_fail(NX_VALUE, "%s resizes what it writes for these sizes", node->name);
+    return fakes->resized ? nx_fail(NX_VALUE, "%s resizes what it writes for these sizes", node->name) : NX_OK;
 }
 
 /* The inputs that numbers are, behind those that are tensors already. */

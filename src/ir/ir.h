@@ -26,7 +26,7 @@ struct nx_node {
     nx_node_kind kind;
     int8_t int_code;         /* of a call that gives an integer (ints.def), -1 */
     char *name;              /* unique in the graph: "add_1" */
-    char *target;            /* as the user wrote it: "torch.add", "t", "operator.matmul", "L_x_"; NULL: op's name */
+    const char *target;      /* as the user wrote it: "torch.add", "t", "operator.matmul", "L_x_"; NULL: op's name */
     const nx_op *op;         /* call_function and call_method of operators; NULL otherwise */
     nx_value *args;          /* kept values; node references as NX_TAG_NODE, also inside lists. For calls of `op`: all
                                 parameters in schema order. Output: the results */
@@ -34,7 +34,8 @@ struct nx_node {
     uint64_t apart;          /* a bit for each argument in whose memory no result lies, as it was recorded; 0: not known */
     nx_use *uses;
     int n_results;
-    nx_tensor **fakes;       /* n_results, each owned or NULL: shape, dtype, device (may be real constants for get_attr) */
+    nx_tensor **fakes;       /* n_results, each owned or NULL: shape, dtype, device (may be real constants for get_attr). Other nodes
+                                may have the same one: nobody changes it */
     nx_tensor *constant;     /* get_attr: the tensor; owned */
     uint64_t varying;        /* placeholder of a captured graph: dimensions, by bit, whose size may be another one each time */
     nx_size_range *ranges;   /* by dimension, of those that vary; NULL: no bounds are known */
@@ -52,7 +53,7 @@ struct nx_graph {
     void *name_table;        /* of name.c */
     nx_arena arena;          /* nodes and all that they consist of; lists, strings and tensors in arguments have owners */
     nx_use *free_uses;       /* given back, to be used again */
-    char *recent[3];         /* file, function and code set last: most nodes of a line come one after the other */
+    char *recent[4];         /* file, function, code and target set last: most nodes of a line come one after the other */
 };
 
 /* ---- building ------------------------------------------------------------------------------------------------------- */
@@ -261,6 +262,7 @@ typedef struct nx_tracer {
     nx_map nodes;                 /* tensor -> tracked */
     nx_map places;                /* storage and offset -> the tracked there, newest binding first; TRACE and flat tracers alone */
     uint64_t n_compared;          /* of these, while aliases were looked for */
+    nx_tensor *recent[16];        /* fakes that nodes have, by a hash of their shape; owned */
     struct nx_tracer *outer;
     nx_status (*unknown)(struct nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* NULL: error */
     /* Fails for a call that no pass makes functional: one that writes several tensors, or gives one another size. NULL: all are taken. */

@@ -29,6 +29,7 @@ void nx__node_set_int_code(nx_node *node);
 typedef struct nx__fakes {
     int n;
     nx_tensor **at, *few[8];  /* owned; NULL where a result is absent */
+    bool resized;             /* the call gives an argument that it writes another size */
 } nx__fakes;
 nx_status nx__infer(const nx_op *op, const nx_value *args, int n, nx__fakes *out); /* on failure nothing is left in out */
 void nx__fakes_end(nx__fakes *fakes);

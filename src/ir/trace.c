@@ -39,6 +39,7 @@ void nx_tracer_pop(nx_tracer *tracer) {
         nx_tensor_unref(entry->tensor);
         nx_free(entry);
     }
+    for (int i = 0; i < NX_COUNT(tracer->recent); i++) nx_tensor_unref(tracer->recent[i]);
     nx_map_free(&tracer->nodes);
     nx_map_free(&tracer->places);
     nx_vec_free(&tracer->ints);
@@ -168,12 +169,33 @@ static nx_status to_nodes(const lookup *look, const nx_value *in, int n, nx_valu
     return NX_OK;
 }
 
-/* A node keeps the shape of a result in a fake of its own: with the tensor it would keep its history
- * alive, and a second tensor over its storage would look like a view to autograd. */
-static nx_status set_shapes(nx_node *node, const nx_value *results, int n) {
+/* Whether a fake says of a tensor all that nodes know. */
+static bool is_like(const nx_tensor *fake, const nx_tensor *tensor) {
+    const nx_array *a = &fake->a, *b = &tensor->a;
+    return a->dtype == b->dtype && nx_device_same(a->device, b->device) && fake->offset == tensor->offset && nx_same_size(a, b) &&
+           memcmp(a->strides, b->strides, sizeof *a->strides * a->ndim) == 0;
+}
+
+/* The fake of a tensor's shape: results of one shape that come soon after each other share one. New reference. */
+static nx_status shape_of(nx_tracer *tracer, const nx_tensor *tensor, nx_tensor **out) {
+    uint64_t hash = (uint64_t)tensor->a.numel * 8 + tensor->a.ndim + tensor->a.dtype;
+    for (int d = 0; d < tensor->a.ndim; d++) hash = hash * 31 + (uint64_t)tensor->a.strides[d];
+    nx_tensor **recent = &tracer->recent[hash * UINT64_C(0x9E3779B97F4A7C15) >> 60], *fake;
+    if (*recent == NULL || !is_like(*recent, tensor)) {
+        NX_TRY(nx_fake_like(tensor, &fake));
+        nx_tensor_unref(*recent);
+        *recent = fake;
+    }
+    *out = nx_tensor_ref(*recent);
+    return NX_OK;
+}
+
+/* A node keeps the shape of a result in a fake: with the tensor it would keep its history alive, and a second tensor over its
+ * storage would look like a view to autograd. */
+static nx_status set_shapes(nx_tracer *tracer, nx_node *node, const nx_value *results, int n) {
     if (n != node->n_results) NX_TRY(nx__node_set_count(node, n));
     for (int k = 0; k < n; k++) {
-        if (results[k].tag == NX_TAG_TENSOR) NX_TRY(nx_fake_like(results[k].tensor, &node->fakes[k]));
+        if (results[k].tag == NX_TAG_TENSOR) NX_TRY(shape_of(tracer, results[k].tensor, &node->fakes[k]));
     }
     return NX_OK;
 }
@@ -211,7 +233,7 @@ static nx_status append_call(nx_tracer *tracer, const nx_op *op, const nx_value 
     nx_source source = thread->source;
     if (tracer->key == NX_KEY_AT_CAPTURE) source.no_grad = thread->grad_disabled && !tracer->no_grad_before;
     nx_status status = nx_node_set_source(node, &source);
-    if (status == NX_OK) status = set_shapes(node, out, n);
+    if (status == NX_OK) status = set_shapes(tracer, node, out, n);
     if (tracer->key == NX_KEY_AT_CAPTURE) node->apart = apart(op, in, out, n);
     for (int k = 0; k < node->n_results && status == NX_OK; k++) {
         if (out[k].tag == NX_TAG_TENSOR) status = nx_tracer_bind(tracer, out[k].tensor, node, k);

@@ -36,6 +36,7 @@ CASES = {
     "a fold of a cast": (lambda x, y: (x * y).bfloat16().sum(-1), nt.float32, 1, 1),
     "a fold to another dtype": (lambda x, y: (x * y).sum(-1, dtype=nt.float64), nt.float32, 1, 1),
     "one result of another layout": (lambda x, y: (x * 2 + 1) * (y.t() * 3).t().exp(), nt.float32, 2, 1),
+    "two values of one shape": (lambda x, y: (x.cumsum(-1) + y.cumsum(-1)) * 2, nt.float32, 3, 1),
     "many results": (lambda x, y: [(x * y + i) * 2 for i in range(40)], nt.float32, None, 2),
 }
 

@@ -227,3 +227,17 @@ def test_one_that_reads_weights() -> None:
             results.append(compiled(x).tolist())
     for ours, theirs in zip(*results):
         assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+@pytest.mark.parametrize("m", [pt, nt], ids=["torch", "narthex"])
+def test_nodes_of_one_shape_have_values_of_their_own(m: Any) -> None:
+    found: list = []
+
+    def backend(gm: Any, inputs: list) -> Any:
+        found.extend(node.meta["example_value"] for node in gm.graph.nodes if node.op == "call_function")
+        return gm.forward
+
+    m.compile(lambda x: (x + 1) * 2 - 3, backend=backend)(m.ones(2, 3))
+    assert [tuple(value.shape) for value in found] == [(2, 3)] * 3
+    found[0].requires_grad_()
+    assert [value.requires_grad for value in found] == [True, False, False]
