@@ -226,6 +226,7 @@ typedef struct nxpy_trace {
     int n_checkpoints;
     bool uses_up;               /* a backward that keeps no graph has run */
     int n_before;               /* notes there were when the last one began */
+    int n_looked;               /* notes that were looked at for fakes that the program has no more */
     NX_VEC(int) leaves;         /* notes of fakes that the trace made and that require gradients, without a history */
     NX_VEC(nxpy_hooked) hooked;
     int n_hooks;                /* that were registered in dicts of the trace's own */

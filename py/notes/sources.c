@@ -4,7 +4,8 @@
  * for a tensor), guard rows, graph inputs.
  * What must hold: stack and locals hold bare objects; an object that is neither a constant nor noted stops the trace;
  * constants carry no note, their guard is made where they are fetched. A note holds its object, so that no address is
- * used twice. A tensor that existed before is replaced by its fake wherever it is used, the same one each time.
+ * used twice; a tensor that the program has no more is let go. A tensor that existed before is replaced by its fake wherever it is
+ * used, the same one each time.
  * Next: recipe.c for the way back. */
 #include "notes/notes.h"
 
@@ -674,11 +675,30 @@ int nxpy__use_as_key(nxpy_trace *trace, PyObject *object) {
     return nxpy__check(trace, NXPY_ROW_ID, note->slot, object, 0);
 }
 
+/* Fakes that the program has no more, when this many notes came after theirs: the trace would hold the memory of them all. */
+enum { OLD = 32 };
+static int let_go(nxpy_trace *trace) {
+    for (; trace->n_looked + OLD < trace->notes.n; trace->n_looked++) {
+        nxpy_note *note = &trace->notes.at[trace->n_looked];
+        bool plain = note->kind == NXPY_NOTE_FAKE && note->slot < 0 && !note->fake && !note->leaf && !note->knows_grad;
+        if (!plain || trace->region || trace->hooked.n || Py_REFCNT(note->object) > 1) continue;
+        const nx_tensor *tensor = nxpy_tensor_get(note->object);
+        bool lost = atomic_load(&tensor->refs) <= 2 && tensor->storage && atomic_load(&tensor->storage->refs) == 1;
+        if (!lost) continue; /* two: its object's and the tracer's */
+        if (nxpy__forget(trace, note->object) < 0) return -1;
+        PyObject *gone = note->object;
+        note->object = Py_NewRef(Py_None);
+        note->kind = NXPY_NOTE_FIXED;
+        Py_DECREF(gone);
+    }
+    return 0;
+}
+
 int nxpy__admit(nxpy_trace *trace, PyObject *object) {
     if (nxpy__note_find(trace, object)) return 0;
     if (nxpy_tensor_check(object)) {
         if (!nxpy__is_fake(trace, object)) return nxpy__stop(trace, NXPY_BREAK_LEAK, "a tensor with elements");
-        if (!nxpy__note_add(trace, object, NXPY_NOTE_FAKE, -1)) return -1;
+        if (let_go(trace) < 0 || !nxpy__note_add(trace, object, NXPY_NOTE_FAKE, -1)) return -1;
         nx_tensor *own = nx_tensor_whole(nxpy_tensor_get(object)); /* zeros(..., requires_grad=True) */
         bool leaf = NX_UNLIKELY(nx_tensor_requires_grad(own)) && nx_tensor_is_leaf(own) && !trace->region;
         return leaf ? nxpy__note_leaf(trace, object) : 0;

@@ -255,7 +255,8 @@ NX_MUST_USE nx_status nx_graph_run_given(const nx_graph *graph, nx_tensor *const
 
 /* ---- recording: what stands at the CAPTURE and TRACE keys ----------------------------------------------------------------- */
 /* While a tracer is on (nx_tracer_push .. nx_tracer_pop), calls at its key are appended to its graph; tensors are known by
- * address (the tracer holds them). A tensor that it does not know becomes what `unknown` says: an error, or a get_attr. */
+ * address (the tracer holds them, but those that nobody else has any more). A tensor that it does not know becomes what `unknown`
+ * says: an error, or a get_attr. */
 typedef struct nx_tracer {
     nx_graph *graph;              /* lent */
     int key;                      /* NX_KEY_AT_CAPTURE or NX_KEY_AT_TRACE */
@@ -263,6 +264,8 @@ typedef struct nx_tracer {
     nx_map places;                /* storage and offset -> the tracked there, newest binding first; TRACE and flat tracers alone */
     uint64_t n_compared;          /* of these, while aliases were looked for */
     nx_tensor *recent[16];        /* fakes that nodes have, by a hash of their shape; owned */
+    struct tracked *young[64];    /* bound last, in a ring, unless it was let go */
+    unsigned n_bound;
     struct nx_tracer *outer;
     nx_status (*unknown)(struct nx_tracer *tracer, nx_tensor *tensor, nx_value *node); /* NULL: error */
     /* Fails for a call that no pass makes functional: one that writes several tensors, or gives one another size. NULL: all are taken. */

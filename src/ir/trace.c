@@ -1,8 +1,9 @@
 /* Recording: what stands at the CAPTURE and TRACE keys. A call is first done below (with this key masked,
  * so that the parts of a composed operator are not recorded a second time), then appended to the tracer's
  * graph as a node whose arguments are the nodes of its tensors. Tensors are known by address; the tracer
- * holds them, so that no address is used twice. A tensor written in place stands for the node that wrote
- * it from then on. */
+ * holds them, so that no address is used twice. Most are soon the tracer's alone: what nobody can use any
+ * more is let go, so that the next ones get its memory. A tensor written in place stands for the node that
+ * wrote it from then on. */
 #include "ir/private.h"
 
 typedef struct tracked {
@@ -78,9 +79,30 @@ static nx_status enter_place(nx_tracer *tracer, tracked *entry) {
     return NX_OK;
 }
 
+/* An alias of it, which autograd may keep, has its storage too. */
+static bool is_lost(const nx_tensor *tensor) {
+    return atomic_load(&tensor->refs) == 1 && (tensor->storage == NULL || atomic_load(&tensor->storage->refs) == 1);
+}
+
+/* A place in the ring, after the one that was there is let go, if nobody has it. */
+static nx_status take_place(nx_tracer *tracer, tracked ***out) {
+    tracked **at = &tracer->young[tracer->n_bound % NX_COUNT(tracer->young)];
+    if (*at && is_lost((*at)->tensor)) {
+        if ((*at)->place) NX_TRY(leave_place(tracer, *at));
+        NX_TRY(nx_map_set(&tracer->nodes, (*at)->tensor, NULL));
+        nx_tensor_unref((*at)->tensor);
+        nx_free(*at);
+    }
+    *at = NULL;
+    tracer->n_bound++;
+    *out = at;
+    return NX_OK;
+}
+
 nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, int result) {
-    tracked *entry = nx_map_get(&tracer->nodes, tensor);
+    tracked *entry = nx_map_get(&tracer->nodes, tensor), **young;
     if (entry == NULL) {
+        NX_TRY(take_place(tracer, &young));
         if ((entry = nx_alloc_zeroed(sizeof *entry)) == NULL) return nx_fail_memory(sizeof *entry);
         nx_status status = nx_map_set(&tracer->nodes, tensor, entry);
         if (status != NX_OK) {
@@ -88,6 +110,7 @@ nx_status nx_tracer_bind(nx_tracer *tracer, nx_tensor *tensor, nx_node *node, in
             return status;
         }
         entry->tensor = nx_tensor_ref(tensor);
+        *young = entry;
     }
     entry->node = node;
     entry->result = result;
