@@ -112,7 +112,7 @@ NX_API void nx_alloc_watch(bool on);               /* tests: free lists stand as
 extern _Atomic bool nx__watched;
 static inline bool nx_alloc_watched(void) { return atomic_load_explicit(&nx__watched, memory_order_relaxed); }
 
-/* ---- arenas: memory that is freed as a whole; zeroed, at multiples of 16 ------------------------------ */
+/* ---- arenas: memory that is freed as a whole; zeroed, at multiples of 8 ------------------------------- */
 typedef struct nx_arena { struct nx_arena_block *blocks; } nx_arena;
 void *nx_arena_take(nx_arena *arena, size_t bytes);           /* NULL without memory, which is then this thread's failure */
 char *nx_arena_text(nx_arena *arena, const char *text);       /* a copy; likewise */

@@ -138,7 +138,8 @@ bool nx_value_equal(const nx_value *a, const nx_value *b) {
     }
 }
 
-/* Nodes share fakes: a call that writes gets one for each node, which it may change and which overlaps no other. */
+/* A call that writes gets fakes that it may change: over the memory of the node's, so that overlaps are seen; but nodes share fakes,
+ * and a second node's is apart. */
 typedef struct own_fake { const nx_node *node; int result; nx_tensor *fake; } own_fake;
 typedef struct resolving {
     const nx_op *op;
@@ -149,10 +150,15 @@ typedef struct resolving {
 
 static nx_status own_of(resolving *r, const nx_node *node, int result, nx_value *out) {
     own_fake own = {node, result, NULL};
-    for (int k = 0; k < r->own.n && !own.fake; k++)
-        if (r->own.at[k].node == node && r->own.at[k].result == result) own.fake = r->own.at[k].fake;
+    nx_tensor *fake = node->fakes[result];
+    bool is_shared = false;
+    for (int k = 0; k < r->own.n && !own.fake; k++) {
+        const own_fake *other = &r->own.at[k];
+        if (other->node == node && other->result == result) own.fake = other->fake;
+        else is_shared = is_shared || other->node->fakes[other->result] == fake;
+    }
     if (own.fake == NULL) {
-        NX_TRY(nx_fake_like(node->fakes[result], &own.fake));
+        NX_TRY(is_shared ? nx_fake_like(fake, &own.fake) : nx_tensor_alias(fake, &own.fake));
         nx_status status = nx_vec_push(&r->own, own);
         if (status != NX_OK) return nx_tensor_unref(own.fake), status;
     }

@@ -13,7 +13,7 @@ static void test_pieces(void **state) {
         size_t bytes = (size_t)(i * i);
         at[i] = nx_arena_take(&arena, bytes);
         assert_non_null(at[i]);
-        assert_int_equal((uintptr_t)at[i] % 16, 0);
+        assert_int_equal((uintptr_t)at[i] % 8, 0);
         for (size_t k = 0; k < bytes; k++) assert_int_equal(at[i][k], 0);
         memset(at[i], i, bytes);
     }
