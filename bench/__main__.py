@@ -1,7 +1,7 @@
 """Runs the rows, both sides as alternating processes, and prints a table with ratios; JSON goes to build/bench.json.
 
 A figure is the best of three processes, or of as many as the row says, the same number of either side: what disturbs a
-process, makes it slower. Where the most is a time, PyTorch's figure, which is not compared, comes from one process.
+process, makes it slower. Where the most is no part of PyTorch's figure, that may come from fewer processes.
 
 ROW=text picks the rows whose name contains it, ROW=kernels the table of single operators (kernels.py); LEVEL and
 THREADS say how both sides run (side.py). A row whose figure is over its budget says so; nothing fails.

@@ -1,8 +1,8 @@
 """What is measured. A row is a function of the module `torch` (Narthex or PyTorch) that returns microseconds.
 
-Every function runs in a process of its own with one thread. Calls are timed in batches and the fastest batch counts:
-what disturbs a machine only ever adds time. Batches are short, a fraction of a millisecond where a call is, so that
-some fall between the disturbances.
+Every function runs in a process of its own with one thread, unless it sets another number. Calls are timed in batches
+and the fastest batch counts: what disturbs a machine only ever adds time. Batches are short, a fraction of a
+millisecond where a call is, so that some fall between the disturbances.
 """
 
 from __future__ import annotations
@@ -214,12 +214,12 @@ def nano_gpt(torch: Any) -> tuple[Any, Any, Any]:
     return new_gpt(torch, 12, vocab_size=65)
 
 
+GPT2: dict[str, Any] = dict(vocab_size=50257, block_size=256, layers=12, heads=12, width=768, bias=True)
+
+
 def gpt2(torch: Any) -> tuple[Any, Any, Any]:
     """GPT-2 with 124 million parameters, and 1 x 256 tokens."""
     return new_gpt(torch, 1, **GPT2)
-
-
-GPT2: dict[str, Any] = dict(vocab_size=50257, block_size=256, layers=12, heads=12, width=768, bias=True)
 
 
 Step = Callable[[Any], None]
@@ -373,8 +373,8 @@ def installed_size(torch: Any) -> float:
 @dataclass(frozen=True)
 class Row:
     """name; what it measures; the most that it may be, as a part of PyTorch's figure in the same run or in the row's
-    unit; whether PyTorch has a counterpart; how often PyTorch is measured; the unit: us, microseconds, which are
-    printed in milliseconds where they are many, MB, or another."""
+    unit; whether PyTorch has a counterpart; how many processes are measured, of Narthex always three where the most is
+    in the row's unit; that unit: us, microseconds, printed in milliseconds where they are many, MB, or another."""
 
     name: str
     function: Callable[[Any], float]

@@ -167,8 +167,6 @@ nx_status nx__addmm_blas(nx_run *run, const nx_array *self, const nx_array *mat1
     if (plain && nx_gemm_tiny(zero ? NULL : self, mat1, mat2, out)) return NX_OK;
     bool in_place = self->data == out->data && self->numel == out->numel;
     bool apart = !overlap(out, mat1) && !overlap(out, mat2) && (in_place || !overlap(out, self));
-    if (plain && apart && out->dtype == NX_BF16 && out->numel && mat1->sizes[1] && nx_tiled_runs())
-        return nx_tiled_product(zero ? NULL : self, mat1, mat2, out);
     if (plain && apart && out->numel && mat1->sizes[1]) {
         bool done;
         NX_TRY(nx_gemm_halves(zero ? NULL : self, mat1, mat2, out, &done));

@@ -155,11 +155,7 @@ static nx_status make_fakes(const nx_graph *graph, nx_tensor *const *inputs, nx_
     int n = graph->n_inputs;
     nx_tensor **fakes = nx_alloc_zeroed(sizeof *fakes * (size_t)(n + 1));
     nx_status status = fakes ? NX_OK : nx_fail_memory(sizeof *fakes * (size_t)n);
-    for (int i = 0; i < n && status == NX_OK; i++) {
-        nx_meta meta;
-        nx_meta_of(&inputs[i]->a, &meta);
-        status = nx_fake_new(&meta, 0, &fakes[i]);
-    }
+    for (int i = 0; i < n && status == NX_OK; i++) status = nx_fake_of(inputs[i], &fakes[i]);
     if (status == NX_OK) *out = fakes;
     else if (fakes) drop_fakes(fakes, n);
     return status;

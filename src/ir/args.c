@@ -168,12 +168,11 @@ static nx_status own_of(resolving *r, const nx_node *node, int result, nx_value 
 
 /* Whether one of them has another size than its node. */
 static bool is_resized(const resolving *r) {
-    bool same = true;
-    for (int k = 0; k < r->own.n && same; k++) {
+    for (int k = 0; k < r->own.n; k++) {
         const own_fake *own = &r->own.at[k];
-        same = nx_same_size(&own->fake->a, &own->node->fakes[own->result]->a);
+        if (!nx_same_size(&own->fake->a, &own->node->fakes[own->result]->a)) return true;
     }
-    return !same;
+    return false;
 }
 
 static nx_status resolve_fake(void *context, nx_node *node, int result, nx_value *out) {

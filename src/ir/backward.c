@@ -100,14 +100,8 @@ nx_status nx_fake_leaf(nx_tensor *input, nx_tensor **leaf) {
     return nx_grad_stand_in(input, *leaf);
 }
 
-static nx_status new_fake(const nx_tensor *like, nx_tensor **out) {
-    nx_meta meta;
-    nx_meta_of(&like->a, &meta);
-    return nx_fake_new(&meta, 0, out);
-}
-
 static nx_status fake_attribute(void *context, const nx_node *node, nx_tensor **out) {
-    return node->fakes[0] ? new_fake(node->fakes[0], out) : nx_fail(NX_RUNTIME, "graph: the type of %s is not known", node->name);
+    return node->fakes[0] ? nx_fake_of(node->fakes[0], out) : nx_fail(NX_RUNTIME, "graph: the type of %s is not known", node->name);
 }
 
 static nx_status run_so_far(const nx_graph *graph, nx_tensor **inputs, nx_tensor **out, int n_out) {
@@ -115,7 +109,7 @@ static nx_status run_so_far(const nx_graph *graph, nx_tensor **inputs, nx_tensor
     for (const nx_node *node = graph->first; node; node = node->next) {
         if (node->kind != NX_NODE_PLACEHOLDER) continue;
         nx_tensor *leaf = NULL;
-        NX_TRY(new_fake(node->fakes[0], &inputs[k]));
+        NX_TRY(nx_fake_of(node->fakes[0], &inputs[k]));
         nx_status status = nx_tensor_requires_grad(node->fakes[0]) ? nx_fake_leaf(inputs[k], &leaf) : NX_OK;
         nx_tensor_unref(leaf); /* the input's history has it */
         if (status != NX_OK) return status;
@@ -153,7 +147,7 @@ nx_status nx__infer_backward(nx_node *node, nx__fakes *out) {
     out->at = n <= NX_COUNT(out->few) ? out->few : nx_alloc(sizeof *out->at * (size_t)n);
     if (out->at == NULL) out->at = out->few, out->n = 0, status = nx_fail_memory(bytes);
     for (int k = 0; k < out->n; k++) out->at[k] = NULL;
-    for (int k = 0; k < out->n && status == NX_OK; k++) status = found[k] ? new_fake(found[k], &out->at[k]) : NX_OK;
+    for (int k = 0; k < out->n && status == NX_OK; k++) status = found[k] ? nx_fake_of(found[k], &out->at[k]) : NX_OK;
     for (int k = 0; inputs && k < n_inputs + n; k++) nx_tensor_unref(inputs[k]);
     nx_free(inputs);
     nx_free(results);

@@ -23,6 +23,12 @@ nx_status nx_fake_like(const nx_tensor *tensor, nx_tensor **out) {
     return nx_fake_new(&meta, tensor->offset, out);
 }
 
+nx_status nx_fake_of(const nx_tensor *tensor, nx_tensor **out) {
+    nx_meta meta;
+    nx_meta_of(&tensor->a, &meta);
+    return nx_fake_new(&meta, 0, out);
+}
+
 nx_status nx_fake_zeros(const nx_tensor *like, nx_tensor **out) {
     nx_value result = NX_VALUE_NONE;
     const nx_value in[] = {nx_value_ints(like->a.sizes, like->a.ndim), nx_value_dtype((nx_dtype)like->a.dtype), NX_VALUE_NONE,

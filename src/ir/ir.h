@@ -115,6 +115,7 @@ void nx_node_each_input(const nx_node *node, void (*fn)(void *arg, nx_node *inpu
 /* Tensors without elements: of a shape, or of the shape (strides, offset, device) of another; their storage is their own. */
 NX_MUST_USE nx_status nx_fake_new(const nx_meta *meta, int64_t offset, nx_tensor **out);
 NX_MUST_USE nx_status nx_fake_like(const nx_tensor *tensor, nx_tensor **out);
+NX_MUST_USE nx_status nx_fake_of(const nx_tensor *tensor, nx_tensor **out); /* the same, from the start of its memory */
 /* Zeros of a fake's size, by a call that does not read it: it need not be one of the trace that records. */
 NX_MUST_USE nx_status nx_fake_zeros(const nx_tensor *like, nx_tensor **out);
 

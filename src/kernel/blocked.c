@@ -158,7 +158,7 @@ nx_status nx_product_run(const nx_product *p) {
 }
 
 nx_status nx_product_run_halves(const nx_product *p, nx_dtype halves) {
-    size_t packed = nx_product_room(p->m, p->n, p->k), wide = (size_t)nx_least(p->k, DEPTH) * (p->m < WIDENED ? WIDENED : NEAR_ROWS);
+    size_t packed = nx_product_room(p->m, p->n, p->k), wide = (size_t)nx_least(p->k, DEPTH) * NEAR_ROWS; /* rows of a, or WIDENED of b */
     blocks w = {.p = p, .panels = nx__panels_get(), .b = nx_room_new(sizeof(float) * (packed + wide)), .halves = halves};
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * (packed + wide));
     w.wide = w.b + packed;

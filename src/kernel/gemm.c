@@ -80,18 +80,25 @@ static bool suits_panels(const product *p) {
            nx_product_runs();
 }
 
-static bool suits_tiles(const nx_array *a, const nx_array *b, const nx_array *out) {
+static bool suits_tiles(const nx_array *start, const nx_array *a, const nx_array *b, const nx_array *out) {
     bool halves = a->dtype == NX_BF16 && b->dtype == NX_BF16 && (out->dtype == NX_BF16 || out->dtype == NX_F32);
-    return halves && nx_tiled_runs();
+    return halves && (start == NULL || start->dtype == NX_BF16) && nx_tiled_runs();
+}
+
+/* How panels take two operands. */
+static nx_product product_of(int64_t m, int64_t n, int64_t k, const operand *a, const operand *b) {
+    return (nx_product){.m = m, .n = n, .k = k, .a = a->data, .b = b->data,
+                        .a_row_step = a->transposed ? 1 : a->ld, .a_k_step = a->transposed ? a->ld : 1,
+                        .b_k_step = b->transposed ? 1 : b->ld, .b_column_step = b->transposed ? b->ld : 1};
 }
 
 /* The whole product, on as many threads as it is worth: its elements do not depend on how it is cut. */
 static nx_status multiply_panels(const product *p) {
-    return nx_product_spread(&(nx_product){
-        .m = p->m, .n = p->n, .k = p->k, .a = p->a.data, .b = p->b.data, .c = p->c.data,
-        .a_row_step = p->a.transposed ? 1 : p->a.ld, .a_k_step = p->a.transposed ? p->a.ld : 1,
-        .b_k_step = p->b.transposed ? 1 : p->b.ld, .b_column_step = p->b.transposed ? p->b.ld : 1,
-        .c_row_step = p->c.ld, .start = p->start, .start_row_step = p->start_row_step, .add = p->beta == 1});
+    nx_product whole = product_of(p->m, p->n, p->k, &p->a, &p->b);
+    whole.c = p->c.data, whole.c_row_step = p->c.ld;
+    whole.start = p->start, whole.start_row_step = p->start_row_step;
+    whole.add = p->beta == 1;
+    return nx_product_spread(&whole);
 }
 
 /* A product of which one operand is a vector: `column`, the right one. */
@@ -271,9 +278,7 @@ typedef struct by_halves {
 /* Columns column .. of rows row .. of what is added, as float32; of the one row that is for all, or has one number, or is one. */
 static void widen_start(const by_halves *h, int64_t row, int64_t column, nx_product *part, float *to) {
     const nx_array *start = h->start;
-    const int last = start->ndim - 1;
-    const int64_t column_step = last >= 0 && start->sizes[last] > 1 ? start->strides[last] : 0,
-                  row_step = last > 0 && start->sizes[last - 1] > 1 ? start->strides[last - 1] : 0,
+    const int64_t row_step = nx_start_step(start, 0), column_step = nx_start_step(start, 1),
                   bytes = (int64_t)nx_dtype_bytes(start->dtype);
     part->start = to;
     part->start_row_step = row_step ? part->n : 0;
@@ -316,9 +321,7 @@ static bool suits_halves(const nx_array *a, const nx_array *b, const nx_array *o
     const nx_dtype dtype = (nx_dtype)out->dtype;
     if ((dtype != NX_BF16 && dtype != NX_F16) || a->dtype != dtype || b->dtype != dtype || !nx_product_runs()) return false;
     if (out->sizes[0] < 2 || out->sizes[1] < 2 || a->sizes[1] == 0 || !find_layout(a, &x) || !find_layout(b, &y)) return false;
-    h->p = (nx_product){.m = a->sizes[0], .n = b->sizes[1], .k = a->sizes[1], .a = x.data, .b = y.data,
-                        .a_row_step = x.transposed ? 1 : x.ld, .a_k_step = x.transposed ? x.ld : 1,
-                        .b_k_step = y.transposed ? 1 : y.ld, .b_column_step = y.transposed ? y.ld : 1};
+    h->p = product_of(a->sizes[0], b->sizes[1], a->sizes[1], &x, &y);
     return true;
 }
 
@@ -343,8 +346,11 @@ static nx_status multiply_halves(by_halves *h, const nx_array *start, const nx_a
 
 nx_status nx_gemm_halves(const nx_array *start, const nx_array *a, const nx_array *b, const nx_array *out, bool *done) {
     by_halves h;
-    *done = suits_halves(a, b, out, &h);
-    return *done ? multiply_halves(&h, start, out) : NX_OK;
+    *done = true;
+    if (suits_tiles(start, a, b, out)) return nx_tiled_product(start, a, b, out);
+    if (suits_halves(a, b, out, &h)) return multiply_halves(&h, start, out);
+    *done = false;
+    return NX_OK;
 }
 
 nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out) {
@@ -353,7 +359,6 @@ nx_status nx_gemm_blas(const nx_array *a, const nx_array *b, const nx_array *out
     nx_status status = NX_OK;
     if ((nx_blas_get() == NULL && !suits_panels(&p)) || p.m == 0 || p.n == 0 || p.k == 0)
         return nx_gemm_plain(a, b, out);
-    if (suits_tiles(a, b, out)) return nx_tiled_product(NULL, a, b, out);
     bool done;
     NX_TRY(nx_gemm_halves(NULL, a, b, out, &done));
     if (done) return NX_OK;

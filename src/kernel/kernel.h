@@ -89,8 +89,9 @@ bool nx_gemm_adds(const nx_array *out);
  * overlap it otherwise. a has columns. */
 NX_MUST_USE nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const nx_array *b, double alpha,
                                   double beta, const nx_array *out);
-/* out = a b + start, all of them halves of one type, sums in float32, rounded once; start is broadcast, NULL: 0. *done false: nothing
- * was done, as they are no halves, lie so that they must be copied first, have one row or column, or the level has no such panels. */
+/* out = a b + start, all of them halves of one type, sums in float32, rounded once; start is broadcast, NULL: 0. By the processor's own
+ * instructions where it has them; of these out may be float32. *done false: nothing was done, as they are no halves, lie so that they
+ * must be copied first, have one row or column, or the level has no panels. No size is 0; start may be out. */
 NX_MUST_USE nx_status nx_gemm_halves(const nx_array *start, const nx_array *a, const nx_array *b, const nx_array *out, bool *done);
 
 /* ---- float32 products in panels that stay in registers (blocked.c), where the level has fused multiply-add - */
@@ -125,6 +126,11 @@ bool nx_tiled_runs(void); /* the level in use and the processor have them */
 /* out = a b + start, bfloat16 or, unrounded, float32; sums in float32. start, bfloat16, is broadcast and added last; NULL: 0.
  * No size is 0; out lies over neither operand, and over start only where it is start. */
 NX_MUST_USE nx_status nx_tiled_product(const nx_array *start, const nx_array *a, const nx_array *b, const nx_array *out);
+/* The step of what is broadcast to a matrix, along its rows (0) or columns (1). */
+static inline int64_t nx_start_step(const nx_array *start, int dim) {
+    const int at = start->ndim - 2 + dim;
+    return at < 0 || start->sizes[at] == 1 ? 0 : start->strides[at];
+}
 
 /* ---- convolutions of float32 (convolve.c) ------------------------------------------------------------------ */
 /* Every place of the small side sees a window of the big side: small place s and tap t belong to big place

@@ -102,12 +102,6 @@ static void turn(tiled *p) {
     p->out.start_column_step = out.start_row_step;
 }
 
-/* The step of what is broadcast to the result, along its rows (0) or columns (1). */
-static int64_t start_step(const nx_array *start, int dim) {
-    int at = start->ndim - 2 + dim;
-    return at < 0 || start->sizes[at] == 1 ? 0 : start->strides[at];
-}
-
 nx_status nx_tiled_product(const nx_array *start, const nx_array *a, const nx_array *b, const nx_array *out) {
     const int64_t m = a->sizes[0], n = b->sizes[1], k = a->sizes[1], grain = 1 + WORTH_PACKING / (LINES * k);
     tiled p = {find_tiles(), {a->data, m, k, a->strides[0], a->strides[1], false, NULL},
@@ -115,8 +109,8 @@ nx_status nx_tiled_product(const nx_array *start, const nx_array *a, const nx_ar
                {out->data, (nx_dtype)out->dtype, m, n, out->strides[0], out->strides[1], NULL, 0, 0}};
     if (start) {
         p.out.start = start->data;
-        p.out.start_row_step = start_step(start, 0);
-        p.out.start_column_step = start_step(start, 1);
+        p.out.start_row_step = nx_start_step(start, 0);
+        p.out.start_column_step = nx_start_step(start, 1);
     }
     if (n < m && n <= CELL_ROWS) turn(&p);
     p.b.by_pairs = true;

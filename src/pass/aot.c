@@ -52,13 +52,11 @@ static nx_status trace_attribute(void *context, const nx_node *node, nx_tensor *
  * with. */
 static nx_status add_input(trace *t, const char *name, const nx_tensor *like, bool requires_grad,
                            nx_tensor **out) {
-    nx_meta meta;
     nx_tensor *fake = NULL, *used = NULL;
     nx_node *node;
     nx_status status;
-    nx_meta_of(&like->a, &meta);
-    NX_TRY_FAIL(nx_fake_new(&meta, 0, &fake));
-    NX_TRY_FAIL(nx_fake_new(&meta, 0, &used));
+    NX_TRY_FAIL(nx_fake_of(like, &fake));
+    NX_TRY_FAIL(nx_fake_of(like, &used));
     if (requires_grad) NX_TRY_FAIL(nx_tensor_set_requires_grad(used, true));
     NX_TRY_FAIL(nx_graph_input_like(t->graph, name, name, fake, &node));
     NX_TRY_FAIL(nx_tracer_bind(&t->tracer, used, node, 0));
