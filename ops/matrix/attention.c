@@ -9,8 +9,7 @@
 
 #include <math.h>
 
-/* Of a tile. Of at most FEW queries that do not see those after them FEW_QUERIES make one, so that blocks are left out. */
-enum { QUERIES = 64, FEW_QUERIES = 32, FEW = 128, KEYS = 128 };
+enum { QUERIES = 64, KEYS = 128 }; /* of a tile */
 enum { MOST_PACKED = 1 << 17 }; /* numbers of the keys of a head that are packed once for all queries */
 
 const struct nx__weight_bounds nx__weight_bounds = {-87, 88};
@@ -23,7 +22,7 @@ typedef struct attention {
     const nx_blas *blas;
     nx_dtype computing;
     int64_t bytes;                    /* of a computed number */
-    int64_t n_queries, n_keys, width, block, n_blocks, repeat; /* block: queries of a tile; repeat: heads of q for one of k */
+    int64_t n_queries, n_keys, width, n_blocks, repeat; /* repeat: heads of q for one of k */
     double scale;
     bool causal, packs;
 } attention;
@@ -67,31 +66,47 @@ static matrix load_scaled(const attention *w, int64_t batch, int64_t head, int64
     return (matrix){room, w->width};
 }
 
+/* Rows of a result from `first` on: as they lie, where they are of the computing type, else those of `room`, see store_copies(). */
+static matrix rows_of(const attention *w, const nx_array *a, int64_t batch, int64_t head, int64_t first, char *room) {
+    if (is_direct(w, a)) return (matrix){address(a, batch, head, first), a->strides[2]};
+    return (matrix){room + first * w->width * w->bytes, w->width};
+}
+
+static void store_copies(const attention *w, const nx_array *a, int64_t batch, int64_t head, int64_t first, int64_t n,
+                         const char *from) {
+    int64_t bytes = (int64_t)nx_dtype_bytes((nx_dtype)a->dtype);
+    for (int64_t i = 0; i < n && !is_direct(w, a); i++)
+        nx_cast((nx_dtype)a->dtype, address(a, batch, head, first + i), a->strides[3] * bytes, w->computing,
+                from + i * w->width * w->bytes, w->bytes, w->width);
+}
+
+static void clear(const attention *w, matrix rows, int64_t n) {
+    for (int64_t i = 0; i < n; i++) memset((char *)rows.at + i * rows.ld * w->bytes, 0, (size_t)(w->width * w->bytes));
+}
+
 /* n rows from `first` on: the computed ones, which are written as well, times a factor of each, which lie by_step apart. */
 static void store(const attention *w, const nx_array *a, int64_t batch, int64_t head, int64_t first, int64_t n, char *from,
                   const double *by, int64_t by_step) {
     bool direct = is_direct(w, a);
     char *to = direct ? address(a, batch, head, first) : from;
     w->rows->scale(to, direct ? a->strides[2] : w->width, from, w->width, by, by_step, n, w->width);
-    int64_t bytes = (int64_t)nx_dtype_bytes((nx_dtype)a->dtype);
-    for (int64_t i = 0; i < n && !direct; i++)
-        nx_cast((nx_dtype)a->dtype, address(a, batch, head, first + i), a->strides[3] * bytes, w->computing,
-                from + i * w->width * w->bytes, w->bytes, w->width);
+    store_copies(w, a, batch, head, first, n, from);
 }
 
-/* out = a b, or with `add` out += a b; `trans` operands are given transposed. room: of room_for_products(). */
-typedef struct product { bool trans_a, trans_b; int64_t m, n, k; bool add; } product;
+/* out = a b, or with `add` out += a b; `trans` operands are given transposed. room: of room_for_products(). part, seen: only
+ * panels leave out what does not count. */
+typedef struct product { bool trans_a, trans_b; int64_t m, n, k; bool add; nx_counts part; int64_t seen; } product;
 
 static nx_status multiply(const attention *w, product p, matrix a, matrix b, char *out, int64_t ld_out, float *room) {
     int t_a = p.trans_a ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS, t_b = p.trans_b ? NX_BLAS_TRANS : NX_BLAS_NO_TRANS;
     if (room) {
-        const nx_product panels = {.m = p.m, .n = p.n, .k = p.k, .a = (const float *)a.at, .b = (const float *)b.at,
-                                   .a_row_step = p.trans_a ? 1 : a.ld, .a_k_step = p.trans_a ? a.ld : 1,
+        const nx_product panels = {.m = p.m, .n = p.n, .k = p.k, .part = p.part, .seen = p.seen, .a = (const float *)a.at,
+                                   .b = (const float *)b.at, .a_row_step = p.trans_a ? 1 : a.ld, .a_k_step = p.trans_a ? a.ld : 1,
                                    .b_k_step = p.trans_b ? 1 : b.ld, .b_column_step = p.trans_b ? b.ld : 1,
                                    .c = (float *)out, .c_row_step = ld_out, .add = p.add, .room = room};
         return nx_product_run(&panels);
     }
-    if (w->blas == NULL || p.n == 0 || p.k == 0 || a.ld > INT32_MAX || b.ld > INT32_MAX) {
+    if (w->blas == NULL || p.n == 0 || p.k == 0 || a.ld > INT32_MAX || b.ld > INT32_MAX || ld_out > INT32_MAX) {
         w->rows->multiply(p.trans_a, p.trans_b, p.m, p.n, p.k, a.at, a.ld, b.at, b.ld, p.add, out, ld_out);
     } else if (w->computing == NX_F64) {
         w->blas->dgemm(NX_BLAS_ROW_MAJOR, t_a, t_b, (int)p.m, (int)p.n, (int)p.k, 1, (const double *)a.at, (int)a.ld,
@@ -143,12 +158,26 @@ static columns columns_of(const attention *w, const tile *t, const nx_array *a, 
     return (columns){.lie = load(w, a, t->batch, head, t->key, t->m, room)};
 }
 
-/* scores = rows keys'; packed ones have 0 behind the tile's last. */
+/* What the tile's rows see. */
+static nx__sight sight(const attention *w, const tile *t) {
+    return (nx__sight){t->n, t->step, t->m, w->causal ? t->query + 1 - t->key : t->m, w->causal};
+}
+
+/* A product with n columns, of a tile or of what it is multiplied with: of the part that its rows see. */
+static product product_of(const attention *w, const tile *t, nx_counts part, int64_t n, bool add) {
+    const bool turned = part == NX_SEEN_COLUMNS;
+    const int64_t k = part == NX_SEEN_RESULT ? w->width : turned ? t->n : t->m;
+    return (product){turned, part == NX_SEEN_RESULT, turned ? t->m : t->n, n, k, add, w->causal ? part : NX_WHOLE,
+                     t->query + 1 - t->key};
+}
+
+/* scores = rows keys', where they are seen; packed ones have 0 behind the tile's last. */
 static nx_status multiply_columns(const attention *w, const tile *t, matrix rows, columns keys, char *scores, float *room) {
-    if (keys.packed == NULL)
-        return multiply(w, (product){false, true, t->n, t->m, w->width, false}, rows, keys.lie, scores, t->step, room);
-    nx_product_run_packed(&(nx_product){.m = t->n, .n = t->step, .k = w->width, .a = (const float *)rows.at,
-                                        .a_row_step = rows.ld, .a_k_step = 1, .c = (float *)scores, .c_row_step = t->step},
+    const product p = product_of(w, t, NX_SEEN_RESULT, keys.packed ? t->step : t->m, false);
+    if (keys.packed == NULL) return multiply(w, p, rows, keys.lie, scores, t->step, room);
+    nx_product_run_packed(&(nx_product){.m = p.m, .n = p.n, .k = p.k, .part = p.part, .seen = p.seen,
+                                        .a = (const float *)rows.at, .a_row_step = rows.ld, .a_k_step = 1,
+                                        .c = (float *)scores, .c_row_step = t->step},
                           keys.packed + t->key * w->width);
     return NX_OK;
 }
@@ -166,11 +195,6 @@ static void add_mask(const attention *w, const tile *t, char *scores, char *room
         nx_cast(w->computing, room, w->bytes, (nx_dtype)a->dtype, from, step[3] * bytes, t->m);
         w->rows->add(scores + i * t->step * w->bytes, room, t->m);
     }
-}
-
-/* What the tile's rows see. */
-static nx__sight sight(const attention *w, const tile *t) {
-    return (nx__sight){t->n, t->step, t->m, w->causal ? t->query + 1 - t->key : t->m, w->causal};
 }
 
 /* query key' + mask, of scaled queries. `row` takes a row of the mask. */
@@ -198,7 +222,7 @@ static nx_status forward_block(const attention *w, const forward *f, tile t) {
         const nx__sight seen = sight(w, &t);
         NX_TRY(score(w, &t, q, columns_of(w, &t, w->k, kv, f->k, f->packed), f->scores, f->row, f->room));
         w->rows->soften(f->scores, &seen, f->top, f->sum, t.key ? f->y : NULL, w->width);
-        NX_TRY(multiply(w, (product){false, false, t.n, w->width, t.m, t.key > 0}, (matrix){f->scores, t.step},
+        NX_TRY(multiply(w, product_of(w, &t, NX_SEEN_ROWS, w->width, t.key > 0), (matrix){f->scores, t.step},
                         load(w, w->v, t.batch, kv, t.key, t.m, f->v), f->y, w->width, f->room));
     }
     w->rows->finish(f->top, f->sum, t.n); /* a row without keys gives zeros */
@@ -212,7 +236,7 @@ static nx_status forward_block(const attention *w, const forward *f, tile t) {
 
 static nx_status forward_blocks(void *arg, int64_t begin, int64_t end) {
     const attention *w = arg;
-    size_t n = (size_t)nx_least(w->block, w->n_queries), m = (size_t)whole_strands(nx_least(KEYS, w->n_keys));
+    size_t n = (size_t)nx_least(QUERIES, w->n_queries), m = (size_t)whole_strands(nx_least(KEYS, w->n_keys));
     size_t width = (size_t)w->width;
     size_t room = room_for_products(w), packed = room_for_packed(w), bytes = (size_t)w->bytes;
     size_t numbers = room + packed + (2 * n + 2 * m) * width + n * m + m;
@@ -228,9 +252,9 @@ static nx_status forward_blocks(void *arg, int64_t begin, int64_t end) {
     f.top = (double *)(at + (numbers * bytes + 7) / 8 * 8);
     f.sum = f.top + n;
     for (int64_t unit = begin; unit < end; unit++) {
-        tile t = {.query = unit % w->n_blocks * w->block, .head = unit / w->n_blocks % w->q->sizes[1],
+        tile t = {.query = unit % w->n_blocks * QUERIES, .head = unit / w->n_blocks % w->q->sizes[1],
                   .batch = unit / w->n_blocks / w->q->sizes[1]};
-        t.n = nx_least(w->block, w->n_queries - t.query);
+        t.n = nx_least(QUERIES, w->n_queries - t.query);
         if (unit == begin || (t.query == 0 && t.head % w->repeat == 0))
             pack_head(w, w->k, t.batch, t.head / w->repeat, f.k, f.packed);
         NX_TRY_FAIL(forward_block(w, &f, t));
@@ -245,8 +269,7 @@ static void prepare(attention *w, const nx_value *scale) {
     w->n_keys = w->k->sizes[2];
     w->width = w->q->sizes[3];
     w->repeat = w->q->sizes[1] / w->k->sizes[1];
-    w->block = w->causal && w->n_queries <= FEW ? FEW_QUERIES : QUERIES;
-    w->n_blocks = (w->n_queries + w->block - 1) / w->block;
+    w->n_blocks = (w->n_queries + QUERIES - 1) / QUERIES;
     w->computing = w->q->dtype == NX_F64 ? NX_F64 : NX_F32;
     w->bytes = (int64_t)nx_dtype_bytes(w->computing);
     w->packs = room_for_products(w) && w->n_blocks * w->repeat > 1 && w->n_keys * w->width <= MOST_PACKED;
@@ -267,14 +290,14 @@ nx_status nx__attention_forward(nx_run *run, const nx_array *query, const nx_arr
     if (logsumexp->numel == 0) return NX_OK;
     prepare(&w, &scale);
     return nx_parallel(query->sizes[0] * query->sizes[1] * w.n_blocks,
-                       grain(nx_least(w.block, w.n_queries) * w.n_keys * w.width), forward_blocks, &w);
+                       grain(nx_least(QUERIES, w.n_queries) * w.n_keys * w.width), forward_blocks, &w);
 }
 
 /* ---- backward: one head of key and value at a time ------------------------------------------------------- */
 typedef struct backward {
-    char *q, *k, *v, *g, *y;          /* tiles in the computing type: queries scaled, others where they have to be copied */
+    char *scaled, *q, *k, *v, *g, *y; /* tiles in the computing type: queries scaled, others where they have to be copied */
     char *weights, *slopes, *row;     /* a tile of weights, of their gradients, a row of the mask */
-    char *to_q, *to_k, *to_v;         /* gradients of a whole head; of scaled queries */
+    char *to_q, *to_k, *to_v;         /* gradients of a whole head, where they are not computed where they belong */
     double *lse, *inner;              /* of a block of queries; inner: products of gradient and result, by row */
     float *room, *packed_k, *packed_v;
 } backward;
@@ -286,52 +309,55 @@ static void load_rows_of(const attention *w, const backward *f, const tile *t, m
     w->rows->dots(f->inner, g.at, g.ld, y.at, y.ld, t->n, w->width);
 }
 
-static nx_status backward_block(const attention *w, const backward *f, tile t) {
-    int64_t kv = t.head / w->repeat, end = last_key(w, t.query + t.n), row = w->width * w->bytes, width = w->width;
-    matrix q = load_scaled(w, t.batch, t.head, t.query, t.n, f->q), g = load(w, w->g, t.batch, t.head, t.query, t.n, f->g);
+/* first: the block that sees the most keys of all, whose gradients stand there before those of others are added. */
+static nx_status backward_block(const attention *w, const backward *f, tile t, bool first) {
+    int64_t kv = t.head / w->repeat, end = last_key(w, t.query + t.n), width = w->width;
+    matrix scaled = load_scaled(w, t.batch, t.head, t.query, t.n, f->scaled);
+    matrix q = load(w, w->q, t.batch, t.head, t.query, t.n, f->q), g = load(w, w->g, t.batch, t.head, t.query, t.n, f->g);
+    matrix to_q = rows_of(w, w->out_q, t.batch, t.head, t.query, f->to_q);
     load_rows_of(w, f, &t, g);
     for (t.key = 0; t.key < end; t.key += KEYS) {
         set_keys(&t, end);
         matrix k = load(w, w->k, t.batch, kv, t.key, t.m, f->k);
         matrix weights = {f->weights, t.step}, slopes = {f->slopes, t.step};
-        const product to_keys = {true, false, t.m, width, t.n, true};
+        matrix to_k = rows_of(w, w->out_k, t.batch, kv, t.key, f->to_k), to_v = rows_of(w, w->out_v, t.batch, kv, t.key, f->to_v);
+        const product to_keys = product_of(w, &t, NX_SEEN_COLUMNS, width, !first);
         const nx__sight seen = sight(w, &t);
-        NX_TRY(score(w, &t, q, columns_of(w, &t, w->k, kv, f->k, f->packed_k), f->weights, f->row, f->room));
+        NX_TRY(score(w, &t, scaled, columns_of(w, &t, w->k, kv, f->k, f->packed_k), f->weights, f->row, f->room));
         w->rows->exp_less(f->weights, &seen, f->lse);
-        NX_TRY(multiply(w, to_keys, weights, g, f->to_v + t.key * row, width, f->room));
+        NX_TRY(multiply(w, to_keys, weights, g, (char *)to_v.at, to_v.ld, f->room));
         NX_TRY(multiply_columns(w, &t, g, columns_of(w, &t, w->v, kv, f->v, f->packed_v), f->slopes, f->room));
-        w->rows->mix(f->slopes, f->weights, t.n, t.step, f->inner);
-        NX_TRY(multiply(w, (product){false, false, t.n, width, t.m, t.key > 0}, slopes, k, f->to_q + t.query * row, width,
-                        f->room));
-        NX_TRY(multiply(w, to_keys, slopes, q, f->to_k + t.key * row, width, f->room));
+        w->rows->mix(f->slopes, f->weights, &seen, f->inner, w->scale);
+        NX_TRY(multiply(w, product_of(w, &t, NX_SEEN_ROWS, width, t.key > 0), slopes, k, (char *)to_q.at, to_q.ld, f->room));
+        NX_TRY(multiply(w, to_keys, slopes, q, (char *)to_k.at, to_k.ld, f->room));
     }
-    if (end == 0) memset(f->to_q + t.query * row, 0, (size_t)(t.n * row));
+    if (end == 0) clear(w, to_q, t.n);
     return NX_OK;
 }
 
 static nx_status backward_head(const attention *w, const backward *f, int64_t batch, int64_t kv) {
-    const size_t row = (size_t)(w->width * w->bytes);
-    const double one = 1;
-    memset(f->to_k, 0, (size_t)w->n_keys * row);
-    memset(f->to_v, 0, (size_t)w->n_keys * row);
+    const int64_t seen = w->n_queries ? last_key(w, w->n_queries) : 0, last = (w->n_blocks - 1) * QUERIES;
+    clear(w, rows_of(w, w->out_k, batch, kv, seen, f->to_k), w->n_keys - seen);
+    clear(w, rows_of(w, w->out_v, batch, kv, seen, f->to_v), w->n_keys - seen);
     pack_head(w, w->k, batch, kv, f->k, f->packed_k);
     pack_head(w, w->v, batch, kv, f->v, f->packed_v);
     for (int64_t head = kv * w->repeat; head < (kv + 1) * w->repeat; head++) {
-        for (int64_t query = 0; query < w->n_queries; query += w->block)
-            NX_TRY(backward_block(w, f, (tile){batch, head, query, nx_least(w->block, w->n_queries - query), 0, 0}));
-        store(w, w->out_q, batch, head, 0, w->n_queries, f->to_q, &w->scale, 0);
+        for (int64_t query = last; query >= 0; query -= QUERIES)
+            NX_TRY(backward_block(w, f, (tile){batch, head, query, nx_least(QUERIES, w->n_queries - query), 0, 0},
+                                  head == kv * w->repeat && query == last));
+        store_copies(w, w->out_q, batch, head, 0, w->n_queries, f->to_q);
     }
-    store(w, w->out_k, batch, kv, 0, w->n_keys, f->to_k, &one, 0);
-    store(w, w->out_v, batch, kv, 0, w->n_keys, f->to_v, &one, 0);
+    store_copies(w, w->out_k, batch, kv, 0, w->n_keys, f->to_k);
+    store_copies(w, w->out_v, batch, kv, 0, w->n_keys, f->to_v);
     return NX_OK;
 }
 
 static nx_status backward_heads(void *arg, int64_t begin, int64_t end) {
     const attention *w = arg;
-    size_t n = (size_t)nx_least(w->block, w->n_queries), m = (size_t)whole_strands(nx_least(KEYS, w->n_keys));
+    size_t n = (size_t)nx_least(QUERIES, w->n_queries), m = (size_t)whole_strands(nx_least(KEYS, w->n_keys));
     size_t bytes = (size_t)w->bytes;
     size_t width = (size_t)w->width, room = room_for_products(w), packed = room_for_packed(w);
-    size_t numbers = room + 2 * packed + (3 * n + 2 * m + (size_t)w->n_queries + 2 * (size_t)w->n_keys) * width + 2 * n * m + m;
+    size_t numbers = room + 2 * packed + (4 * n + 2 * m + (size_t)w->n_queries + 2 * (size_t)w->n_keys) * width + 2 * n * m + m;
     nx_status status = NX_OK;
     char *first = nx_room_new(numbers * bytes + 2 * n * sizeof(double) + 8), *at = first + (room + 2 * packed) * bytes;
     if (first == NULL) return nx_fail_memory(numbers * bytes);
@@ -340,14 +366,13 @@ static nx_status backward_heads(void *arg, int64_t begin, int64_t end) {
     f.packed_k = (float *)first + room;
     f.packed_v = f.packed_k + packed;
     struct { char **to; size_t n; } parts[] = {
-        {&f.q, n * width}, {&f.g, n * width}, {&f.y, n * width}, {&f.k, m * width}, {&f.v, m * width},
+        {&f.scaled, n * width}, {&f.q, n * width}, {&f.g, n * width}, {&f.y, n * width}, {&f.k, m * width}, {&f.v, m * width},
         {&f.weights, n * m}, {&f.slopes, n * m}, {&f.row, m}, {&f.to_q, (size_t)w->n_queries * width},
         {&f.to_k, (size_t)w->n_keys * width}, {&f.to_v, (size_t)w->n_keys * width}};
     for (int k = 0; k < NX_COUNT(parts); k++) {
         *parts[k].to = at;
         at += parts[k].n * bytes;
     }
-    memset(f.slopes, 0, n * m * bytes); /* what lies behind the keys of a row counts for nothing, but must be numbers */
     for (int64_t unit = begin; unit < end; unit++)
         NX_TRY_FAIL(backward_head(w, &f, unit / w->k->sizes[1], unit % w->k->sizes[1]));
 fail:

@@ -186,16 +186,21 @@ NX_ELEMENT double weight_double(double x) {
         for (int64_t r = 0; r < rows->n; r++, x += rows->step)                                                 \
             (void)soften_row_##real(x, seen_##real(rows, r), rows->step, (real)less[r]);                       \
     }                                                                                                          \
-    static void mix_##real(void *gradient, const void *part, int64_t n, int64_t m, const double *less) {       \
+    /* Behind what a row sees a strand holds weights that are 0, and what a product left there, which must not be NaN. */\
+    static void mix_##real(void *gradient, const void *part, const nx__sight *rows, const double *less, double by) {\
         real *g = gradient;                                                                                    \
         const real *p = part;                                                                                  \
-        for (int64_t row = 0; row < n; row++, g += m, p += m) {                                                \
-            const real by = (real)less[row];                                                                   \
-            for (int64_t i = 0; i < m; i += STRANDS) {                                                         \
-                strands_##real e = load_##real(g + i), by_part = load_##real(p + i);                           \
-                EACH(v, VECTORS(real)) e.v[v] = by_part.v[v] * (e.v[v] - by);                                  \
+        const strands_##real zero = all_##real(0);                                                             \
+        for (int64_t r = 0; r < rows->n; r++, g += rows->step, p += rows->step) {                              \
+            const real own = (real)less[r], factor = (real)by;                                                 \
+            const int64_t seen = seen_##real(rows, r);                                                         \
+            int64_t i = 0;                                                                                     \
+            for (; i < seen; i += STRANDS) {                                                                   \
+                strands_##real e = load_##real(g + i), weight = load_##real(p + i);                            \
+                EACH(v, VECTORS(real)) e.v[v] = weight.v[v] * factor * (e.v[v] - own);                         \
                 store_##real(g + i, &e);                                                                       \
             }                                                                                                  \
+            for (; i < rows->step; i += STRANDS) store_##real(g + i, &zero);                                   \
         }                                                                                                      \
     }                                                                                                          \
     static void add_##real(void *row, const void *other, int64_t n) {                                          \

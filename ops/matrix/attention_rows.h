@@ -21,7 +21,7 @@ typedef struct nx__attention_rows {
     /* top becomes the logarithm of the row's sum and sum the inverse of it; both 0 for a row without keys. */
     void (*finish)(double *top, double *sum, int64_t n);
     void (*exp_less)(void *x, const nx__sight *rows, const double *less);  /* x = exp(x - less of the row), or 0 */
-    void (*mix)(void *g, const void *p, int64_t n, int64_t m, const double *less);      /* g = p * (g - less of the row) */
+    void (*mix)(void *g, const void *p, const nx__sight *rows, const double *less, double by); /* g = by * p * (g - less), or 0 */
     void (*add)(void *x, const void *y, int64_t n);                                     /* x += y */
     /* n rows of `width` numbers: to = x * by of the row, which lie by_step apart; to may be x. */
     void (*scale)(void *to, int64_t to_step, const void *x, int64_t x_step, const double *by, int64_t by_step, int64_t n,

@@ -42,6 +42,12 @@ static int64_t rows_near(const nx_product *p, int64_t strip) {
     return nx_least(p->m, (strips + blocks - 1) / blocks * strip);
 }
 
+/* p->seen, counted from the row, the column and the first of the sums that a panel begins with. */
+static int64_t seen_from(const nx_product *p, int64_t row, int64_t column, int64_t k) {
+    const int64_t seen[] = {[NX_SEEN_RESULT] = row - column, [NX_SEEN_ROWS] = row - k, [NX_SEEN_COLUMNS] = k - row};
+    return p->seen + seen[p->part];
+}
+
 /* The panel that begins at column j of the block. */
 static nx__panel panel_at(const blocks *w, int64_t j) {
     const nx_product *p = w->p;
@@ -57,6 +63,8 @@ static nx__panel panel_at(const blocks *w, int64_t j) {
                        .packed = w->keeps ? w->b + j * w->k : w->b,
                        .is_packed = w->first_row > 0,
                        .k = w->k,
+                       .part = p->part,
+                       .seen = seen_from(p, w->first_row, column, w->first_k),
                        .c = p->c + w->first_row * p->c_row_step + column,
                        .c_row_step = p->c_row_step,
                        .start = starts ? p->start + w->first_row * p->start_row_step + column : NULL,

@@ -95,10 +95,15 @@ NX_MUST_USE nx_status nx_gemm_add(const nx_array *self, const nx_array *a, const
 NX_MUST_USE nx_status nx_gemm_halves(const nx_array *start, const nx_array *a, const nx_array *b, const nx_array *out, bool *done);
 
 /* ---- float32 products in panels that stay in registers (blocked.c), where the level has fused multiply-add - */
+/* What counts of a product where i sees no more than the first seen + i: all of it; element (i, j) of the result where i sees j, the
+ * others may stay unwritten; of a, which is 0 elsewhere, a[i][q] where i sees q, or where q sees i. */
+typedef enum nx_counts { NX_WHOLE, NX_SEEN_RESULT, NX_SEEN_ROWS, NX_SEEN_COLUMNS } nx_counts;
 /* c = a b + start, with `add` c += a b + start. Steps count elements; those of the rows of c and of start, 1 from column to
  * column. c lies over neither a nor b nor start. Rows of the result do not depend on how many there are. */
 typedef struct nx_product {
     int64_t m, n, k;         /* none is 0 */
+    nx_counts part;
+    int64_t seen;
     const float *a, *b;
     int64_t a_row_step, a_k_step, b_k_step, b_column_step;
     float *c;

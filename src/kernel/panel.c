@@ -201,7 +201,7 @@ static void multiply_part(const nx__panel *p, kernel_fn *kernel, int rows, int64
     for (int r = 0; r < rows; r++) memcpy(p->c + r * p->c_row_step, part + r * WIDEST, bytes);
 }
 
-static void move_down(nx__panel *p, int rows) {
+static void move_down(nx__panel *p, int64_t rows) {
     p->a += rows * (p->in_strips ? p->k : p->a_row_step);
     p->c += rows * p->c_row_step;
     if (p->start) p->start += rows * p->start_row_step;
@@ -227,8 +227,29 @@ static void look_ahead(nx__panel *p, int64_t n) {
     else p->next = p->ahead + n % WIDEST * p->b_column_step;
 }
 
+static int64_t within(int64_t x, int64_t most) { return x < 0 ? 0 : nx_least(x, most); }
+
+/* Rows row .. row + height, but of the sums only those for which a is not 0 in all of them. */
+static void multiply_seen(nx__panel *p, kernel_fn *kernel, int64_t row, int height) {
+    const int64_t k = p->k, end = p->part == NX_SEEN_ROWS ? within(p->seen + row + height - 1, k) : k;
+    const int64_t first = p->part == NX_SEEN_COLUMNS ? within(row - p->seen + 1, k) : 0;
+    p->a += first * p->a_k_step;
+    p->packed += first * WIDEST;
+    p->k = end - first;
+    kernel(p, p->c, p->c_row_step, p->start, p->start_row_step);
+    p->a -= first * p->a_k_step;
+    p->packed -= first * WIDEST;
+    p->k = k;
+}
+
+/* Of so many rows those above the first one that counts: whole strips. */
+static int64_t rows_unseen(const nx__panel *p, int64_t rows) {
+    return p->part == NX_SEEN_RESULT ? within((1 - p->seen) / ROWS * ROWS, rows - rest_of(rows)) : 0;
+}
+
 static void multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
     nx__panel p = *panel;
+    const int64_t all = rows;
     int64_t n = 0;
     assert(p.factor == NULL || (p.start == NULL && !p.add));
     if (p.in_strips) {
@@ -239,7 +260,8 @@ static void multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
     if (p.ahead) p.next_step = p.b_column_step == 1 ? p.b_k_step : 4;
     else p.next_step = p.a_row_step == p.k && !p.in_strips ? 4 * ROWS : 0;
     look_ahead(&p, n++);
-    int done = p.is_packed ? 0 : pack(&p, rows, columns);
+    const int64_t packing = p.is_packed ? 0 : pack(&p, rows, columns), unseen = rows_unseen(&p, rows);
+    const int64_t done = packing > unseen ? packing : unseen;
     move_down(&p, done);
     rows -= done;
     kernel_fn *const *kernels = (p.a_row_step == 1 ? by_columns : by_rows)[(columns + WIDE - 1) / WIDE];
@@ -254,7 +276,8 @@ static void multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
         for (; kernel && rows >= *height; rows -= *height) {
             if (*height == ROWS && rows == rest) break;
             look_ahead(&p, n++);
-            if (columns % WIDE == 0) kernel(&p, p.c, p.c_row_step, p.start, p.start_row_step);
+            if (p.part > NX_SEEN_RESULT && columns % WIDE == 0) multiply_seen(&p, kernel, all - rows, *height);
+            else if (columns % WIDE == 0) kernel(&p, p.c, p.c_row_step, p.start, p.start_row_step);
             else multiply_part(&p, kernel, *height, columns);
             move_down(&p, *height);
         }

@@ -15,6 +15,8 @@ typedef struct nx__panel {
     float *packed;           /* room for k x the level's columns; with is_packed it holds b already */
     bool is_packed;
     int64_t k;
+    nx_counts part;            /* with the columns and the sums that begin here */
+    int64_t seen;
     float *c;
     int64_t c_row_step;
     const float *start;      /* NULL: 0 */

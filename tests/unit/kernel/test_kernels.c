@@ -130,6 +130,44 @@ static void test_tiny_products_have_the_same_bits(void **state) {
     }
 }
 
+static bool counts(nx_counts part, int64_t seen, int64_t row, int64_t column) {
+    if (part == NX_WHOLE) return true;
+    return part == NX_SEEN_COLUMNS ? row < seen + column : column < seen + row;
+}
+
+/* Where i sees j no further than seen + i: the bits of the whole product. A row of a is ones and zeros, of b no two are alike. */
+static void check_seen(nx_counts part, int64_t seen, const int64_t *mnk, int layout) {
+    enum { ROOM = 1 << 16 };
+    static float a[ROOM], b[ROOM], whole[ROOM], partly[ROOM];
+    const int64_t m = mnk[0], n = mnk[1], k = mnk[2], a_row = layout & 1 ? 1 : k, a_k = layout & 1 ? m : 1;
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t q = 0; q < k; q++)
+            a[i * a_row + q * a_k] = part == NX_SEEN_RESULT || counts(part, seen, i, q) ? 1 + (float)((i + q) % 5) : 0;
+    }
+    for (int64_t i = 0; i < n * k; i++) b[i] = 1 / (7.3f + (float)i);
+    for (int64_t i = 0; i < m * n; i++) whole[i] = partly[i] = (float)i;
+    nx_product p = {.m = m, .n = n, .k = k, .a = a, .b = b, .a_row_step = a_row, .a_k_step = a_k, .c = whole, .c_row_step = n,
+                    .b_k_step = layout & 2 ? 1 : n, .b_column_step = layout & 2 ? k : 1, .add = layout & 4};
+    OK(nx_product_run(&p));
+    p.part = part;
+    p.seen = seen;
+    p.c = partly;
+    OK(nx_product_run(&p));
+    for (int64_t i = 0; i < m * n; i++) {
+        if (part != NX_SEEN_RESULT || counts(part, seen, i / n, i % n)) assert_true(whole[i] == partly[i]);
+    }
+}
+
+static void test_products_of_what_is_seen(void **state) {
+    static const int64_t shapes[][3] = {{64, 64, 32}, {64, 32, 64}, {13, 100, 9}, {7, 48, 50}, {290, 33, 20}, {20, 70, 400}, {3, 16, 5}};
+    static const int64_t seen[] = {1, 0, -5, -40, 17, 300};
+    if (!nx_product_runs()) return;
+    for (int s = 0; s < NX_COUNT(shapes); s++) {
+        for (int way = 0; way < 24 * NX_COUNT(seen); way++)
+            check_seen(NX_SEEN_RESULT + way % 3, seen[way / 24], shapes[s], way / 3 % 8);
+    }
+}
+
 static void test_product_over_an_operand(void **state) {
     nx_tensor *a = counted(NX_F32, 2, SIZES(2, 2), 1);
     OK(compute("aten::mm.out", (nx_value[]){nx_value_tensor(a), nx_value_tensor(a), nx_value_tensor(a)}));
@@ -261,7 +299,8 @@ static void test_single_normals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),           cmocka_unit_test(test_tiny_products_have_the_same_bits),
-        cmocka_unit_test(test_sums_with_products),           cmocka_unit_test(test_product_over_an_operand),
+        cmocka_unit_test(test_sums_with_products), cmocka_unit_test(test_products_of_what_is_seen),
+        cmocka_unit_test(test_product_over_an_operand),
         cmocka_unit_test(test_tiles), cmocka_unit_test(test_failed_allocations), cmocka_unit_test(test_fill),
         cmocka_unit_test(test_blocks_of_normals),  cmocka_unit_test(test_normals_of_other_dtypes),
         cmocka_unit_test(test_single_normals),
