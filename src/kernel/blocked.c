@@ -14,7 +14,7 @@ const nx__panels *nx__panels_get(void) {
     return panels[nx_level()];
 }
 
-enum { DEPTH = 384, COLUMNS = 1024, NEAR_ROWS = 264, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
+enum { DEPTH = 384, DEEPEST = 512, COLUMNS = 1024, NEAR_ROWS = 264, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
 /* Columns for which a is not packed: where its rows lie in memory, at most DEPTH from one to the next or more; where its columns do. */
 enum { FEW_NEAR = 512, FEW = 256, FEW_BY_COLUMNS = 64 };
 enum { WIDENED = 128 }; /* columns of b that are widened at a time */
@@ -28,6 +28,9 @@ typedef struct blocks {
     nx_dtype halves;         /* which a and b are, where `wide` is there */
     float *wide;             /* room for what is widened; NULL: a and b are float32 */
 } blocks;
+
+/* How many of k sums go on in registers. A few more than DEPTH are no reason to come back to c. */
+static int64_t depth_of(int64_t k) { return k <= DEEPEST ? k : DEPTH; }
 
 /* Whether `columns` columns of the product pay for packing a. */
 static bool pays_to_pack(const nx_product *p, int64_t columns) {
@@ -135,7 +138,7 @@ static int64_t whole_panels(int64_t columns) {
 }
 
 size_t nx_product_room(int64_t m, int64_t n, int64_t k) {
-    return (size_t)(nx_least(k, DEPTH) * (whole_panels(nx_least(n, COLUMNS)) + nx_least(m, NEAR_ROWS)));
+    return (size_t)(depth_of(k) * (whole_panels(nx_least(n, COLUMNS)) + nx_least(m, NEAR_ROWS)));
 }
 
 /* All blocks. w->b has room for panels and strips. */
@@ -143,11 +146,11 @@ static void run_blocks(blocks w, bool packs) {
     const nx_product *p = w.p;
     int64_t near = rows_near(p, w.panels->rows);
     w.keeps = near < p->m;
-    if (packs) w.a = w.b + nx_least(p->k, DEPTH) * whole_panels(nx_least(p->n, COLUMNS));
+    if (packs) w.a = w.b + depth_of(p->k) * whole_panels(nx_least(p->n, COLUMNS));
     for (w.first_column = 0; w.first_column < p->n; w.first_column += w.columns) {
         w.columns = w.keeps ? nx_least(COLUMNS, p->n - w.first_column) : p->n;
         for (w.first_k = 0; w.first_k < p->k; w.first_k += w.k) {
-            w.k = nx_least(DEPTH, p->k - w.first_k);
+            w.k = nx_least(depth_of(p->k), p->k - w.first_k);
             for (w.first_row = 0; w.first_row < p->m; w.first_row += w.rows) {
                 w.rows = nx_least(near, p->m - w.first_row);
                 multiply_block(&w);
@@ -166,7 +169,7 @@ nx_status nx_product_run(const nx_product *p) {
 }
 
 nx_status nx_product_run_halves(const nx_product *p, nx_dtype halves) {
-    size_t packed = nx_product_room(p->m, p->n, p->k), wide = (size_t)nx_least(p->k, DEPTH) * NEAR_ROWS; /* rows of a, or WIDENED of b */
+    size_t packed = nx_product_room(p->m, p->n, p->k), wide = (size_t)depth_of(p->k) * NEAR_ROWS; /* rows of a, or WIDENED of b */
     blocks w = {.p = p, .panels = nx__panels_get(), .b = nx_room_new(sizeof(float) * (packed + wide)), .halves = halves};
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * (packed + wide));
     w.wide = w.b + packed;
@@ -209,7 +212,7 @@ static nx_status pack_panels(void *arg, int64_t begin, int64_t end) {
 static void multiply_rows(const spread *w, int64_t row, int64_t rows, int64_t panel, int64_t end, float *strips) {
     blocks block = {.p = w->p, .panels = w->level, .a = strips, .first_row = row, .rows = rows};
     for (block.first_k = w->first_k; block.first_k < w->first_k + w->k; block.first_k += block.k) {
-        block.k = nx_least(DEPTH, w->p->k - block.first_k);
+        block.k = nx_least(depth_of(w->p->k), w->p->k - block.first_k);
         pack_rows(&block);
         for (int64_t j = panel; j < end; j++) {
             int64_t column = j * w->level->columns;
@@ -225,7 +228,7 @@ static nx_status multiply_cells(void *arg, int64_t begin, int64_t end) {
     const spread *w = arg;
     float *strips = NULL;
     if (pays_to_pack(w->p, w->panels * w->level->columns)) {
-        size_t bytes = sizeof(float) * (size_t)(nx_least(w->p->k, DEPTH) * w->rows);
+        size_t bytes = sizeof(float) * (size_t)(depth_of(w->p->k) * w->rows);
         strips = nx_room_new(bytes);
         if (strips == NULL) return nx_fail_memory(bytes);
     }
@@ -272,7 +275,8 @@ nx_status nx_product_spread(const nx_product *p) {
     int64_t most = PACKED / p->k / width * width;
     if (most < COLUMNS) most = COLUMNS;
     most = nx_least(most, whole_panels(p->n));
-    const int64_t deepest = most * p->k <= PACKED ? p->k : nx_least(p->k, PACKED / most / DEPTH * DEPTH); /* in turns */
+    const int64_t depth = depth_of(p->k);
+    const int64_t deepest = most * p->k <= PACKED ? p->k : nx_least(p->k, PACKED / most / depth * depth); /* in turns */
     w.b = nx_room_new(sizeof(float) * (size_t)(most * deepest));
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * (size_t)(most * deepest));
     nx_status status = NX_OK;
@@ -298,7 +302,7 @@ void nx_product_pack(const nx_product *p, float *to) {
 void nx_product_run_packed(const nx_product *p, float *packed) {
     spread w = {.p = p, .level = nx__panels_get(), .b = packed, .columns = p->n, .k = p->k};
     int64_t near = rows_near(p, w.level->rows);
-    float *strips = pays_to_pack(p, p->n) ? nx_room_new(sizeof(float) * (size_t)(nx_least(p->k, DEPTH) * near)) : NULL;
+    float *strips = pays_to_pack(p, p->n) ? nx_room_new(sizeof(float) * (size_t)(depth_of(p->k) * near)) : NULL;
     for (int64_t row = 0; row < p->m; row += near)
         multiply_rows(&w, row, nx_least(near, p->m - row), 0, n_panels(&w), strips);
     nx_room_free(strips);
