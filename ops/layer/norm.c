@@ -68,6 +68,16 @@ static void measure(norm *w, const nx_array *input, const int64_t *shape, int n_
     w->n_rows = w->n ? input->numel / w->n : 0;
 }
 
+/* The rows that are computed at once: several where they are read and written where they lie, and short: longer ones
+ * are brought from memory while the one before is computed. */
+enum { NUMBERS_FORWARD = 512, NUMBERS_BACKWARD = 4096 };
+static int64_t rows_together(const norm *w, nx_dtype computing) {
+    const bool lie = w->x->dtype == computing && w->out->dtype == computing && (w->g == NULL || w->g->dtype == computing);
+    if (!lie || nx_row_room(w->n) != w->n) return 1;
+    const int64_t fit = (w->g ? NUMBERS_BACKWARD : NUMBERS_FORWARD) / w->n;
+    return fit < 1 ? 1 : nx_least(fit, NX_NORM_ROWS);
+}
+
 static int64_t grain(const norm *w) { return w->n >= 8192 ? 1 : 8192 / (w->n > 0 ? w->n : 1); }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
@@ -75,20 +85,23 @@ static nx_status forward_rows(void *arg, int64_t begin, int64_t end) {
     const norm *w = arg;
     nx_dtype computing = computing_dtype(w->x);
     const nx_rows *rows = nx_rows_get(computing);
-    int64_t n = w->n, room = nx_row_room(n);
+    int64_t n = w->n, room = nx_row_room(n), together = rows_together(w, computing);
     size_t bytes = (size_t)room * nx_dtype_bytes(computing);
     char *buffer = nx_alloc(3 * bytes + 1);
     if (buffer == NULL) return nx_fail_memory(3 * bytes);
     const void *weight = w->weight ? load(computing, buffer + bytes, w->weight, 0, n) : NULL;
     const void *bias = w->bias ? load(computing, buffer + 2 * bytes, w->bias, 0, n) : NULL;
-    for (int64_t r = begin; r < end; r++) {
-        double mean, rstd;
+    for (int64_t r = begin, many; r < end; r += many) {
+        double mean[NX_NORM_ROWS], rstd[NX_NORM_ROWS];
+        many = nx_least(together, end - r);
         const void *x = load(computing, buffer, w->x, r * n, n);
         void *out = place(computing, buffer, w->out, r * n, n);
-        rows->norm(out, x, weight, bias, w->eps, n, room, &mean, &rstd);
+        rows->norm(out, x, weight, bias, w->eps, n, room, (int)many, mean, rstd);
         store(computing, out, w->out, r * n, n);
-        put_number(w->out_mean, r, mean);
-        put_number(w->out_rstd, r, rstd);
+        for (int64_t k = 0; k < many; k++) {
+            put_number(w->out_mean, r + k, mean[k]);
+            put_number(w->out_rstd, r + k, rstd[k]);
+        }
     }
     nx_free(buffer);
     return NX_OK;
@@ -118,15 +131,21 @@ static nx_status backward_rows(void *arg, int64_t begin, int64_t end) {
     const norm *w = arg;
     nx_dtype computing = computing_dtype(w->x);
     const nx_rows *rows = nx_rows_get(computing);
-    int64_t n = w->n, room = nx_row_room(n);
+    int64_t n = w->n, room = nx_row_room(n), together = rows_together(w, computing);
     size_t bytes = (size_t)room * nx_dtype_bytes(computing);
     char *buffer = nx_alloc(3 * bytes + 1);
     if (buffer == NULL) return nx_fail_memory(3 * bytes);
     const void *weight = w->weight ? load(computing, buffer + 2 * bytes, w->weight, 0, n) : NULL;
-    for (int64_t r = begin; r < end; r++) {
+    for (int64_t r = begin, many; r < end; r += many) {
+        double mean[NX_NORM_ROWS], rstd[NX_NORM_ROWS];
+        many = nx_least(together, end - r);
+        for (int64_t k = 0; k < many; k++) {
+            mean[k] = number_at(w->mean, r + k);
+            rstd[k] = number_at(w->rstd, r + k);
+        }
         const void *x = load(computing, buffer, w->x, r * n, n), *g = load(computing, buffer + bytes, w->g, r * n, n);
         void *out = place(computing, buffer, w->out, r * n, n);
-        rows->norm_backward(out, g, x, weight, number_at(w->mean, r), number_at(w->rstd, r), n);
+        rows->norm_backward(out, g, x, weight, mean, rstd, n, (int)many);
         store(computing, out, w->out, r * n, n);
     }
     nx_free(buffer);

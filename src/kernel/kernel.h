@@ -182,14 +182,16 @@ typedef struct nx_channel_fns {
     void (*blend)(void *out, const void *g, const void *x, const double *middle, const double *of_g, const double *of_x,
                   const double *summand, int64_t n, int64_t step, int channels);
 } nx_channel_fns;
+enum { NX_NORM_ROWS = 4 };
 typedef struct nx_rows {
     nx_row_fns softmax, log_softmax;                   /* a: x; b is not read */
     nx_row_fns softmax_backward, log_softmax_backward; /* a: gradient, b: result */
-    /* `norm`: a row with room for a multiple of NX_ROW_WIDE: behind the n-th x is filled with 0 and `out` written; weight
-     * and bias may be NULL. */
-    void (*norm)(void *out, const void *x, const void *weight, const void *bias, double eps, int64_t n, int64_t room,
+    /* `rows` rows that follow each other, at most NX_NORM_ROWS, whose sums do not wait for each other. `norm`: one row may have
+     * room for a multiple of NX_ROW_WIDE: behind the n-th x is filled with 0 and `out` written; weight and bias may be NULL. */
+    void (*norm)(void *out, const void *x, const void *weight, const void *bias, double eps, int64_t n, int64_t room, int rows,
                  double *mean, double *rstd);
-    void (*norm_backward)(void *out, const void *g, const void *x, const void *weight, double mean, double rstd, int64_t n);
+    void (*norm_backward)(void *out, const void *g, const void *x, const void *weight, const double *mean, const double *rstd,
+                          int64_t n, int rows);
     /* Adds a row's part to the gradients of weight and bias. */
     void (*norm_columns)(void *to_weight, void *to_bias, const void *g, const void *x, double mean, double rstd,
                          int64_t n);

@@ -58,7 +58,7 @@ typedef union { wide_double v[VECTORS(double)]; double at[WIDE]; } strands_doubl
             sum += __builtin_shuffle(sum, lane ^ n);                                                         \
         return sum[0];                                                                                       \
     }                                                                                                        \
-    static double sum_##real(const real *x, int64_t n) {                                                     \
+    static inline __attribute__((always_inline)) double sum_##real(const real *x, int64_t n) {               \
         double total = 0;                                                                                    \
         for (int64_t i = 0; i < n;) {                                                                        \
             int64_t end = n - i < CHUNK ? n : i + CHUNK;                                                     \
@@ -68,7 +68,7 @@ typedef union { wide_double v[VECTORS(double)]; double at[WIDE]; } strands_doubl
         }                                                                                                    \
         return total;                                                                                        \
     }                                                                                                        \
-    static double sum_products_##real(const real *x, const real *y, int64_t n) {                             \
+    static inline __attribute__((always_inline)) double sum_products_##real(const real *x, const real *y, int64_t n) {\
         double total = 0;                                                                                    \
         for (int64_t i = 0; i < n;) {                                                                        \
             int64_t end = n - i < CHUNK ? n : i + CHUNK;                                                     \
@@ -242,28 +242,39 @@ enum { GROUP = 16 };
 
 /* ---- layer norm -------------------------------------------------------------------------------------------- */
 #define DEFINE_NORM(real)                                                                                    \
-    static void norm_##real(void *result, const void *operand, const void *weight, const void *bias, double eps,\
-                            int64_t n, int64_t room, double *mean, double *rstd) {                           \
+    static inline __attribute__((always_inline)) void norm_rows_##real(                                      \
+        void *result, const void *operand, const void *weight, const void *bias, double eps, int64_t n, int64_t room,\
+        const int rows, double *mean, double *rstd) {                                                        \
         real *out = result;                                                                                  \
         const real *x = operand, *w = weight, *b = bias;                                                     \
-        *mean = sum_##real(x, room) / (double)n;                                                             \
-        const real middle = (real)*mean;                                                                     \
-        ALONG(n) out[i] = x[i] - middle;                                                                     \
-        for (int64_t i = n; i < room; i++) out[i] = 0;                                                       \
-        *rstd = 1 / sqrt(sum_products_##real(out, out, room) / (double)n + eps);                             \
-        const real scale = (real)*rstd;                                                                      \
-        if (w && b) {                                                                                        \
-            ALONG(n) out[i] = out[i] * scale * w[i] + b[i];                                                  \
-        } else if (w) {                                                                                      \
-            ALONG(n) out[i] = out[i] * scale * w[i];                                                         \
-        } else {                                                                                             \
-            ALONG(n) out[i] = out[i] * scale + (b ? b[i] : 0);                                               \
+        EACH(r, rows) mean[r] = sum_##real(x + r * n, room) / (double)n;                                     \
+        EACH(r, rows) {                                                                                      \
+            const real middle = (real)mean[r];                                                               \
+            ALONG(n) out[r * n + i] = x[r * n + i] - middle;                                                 \
+            for (int64_t i = n; i < room; i++) out[r * n + i] = 0;                                           \
+        }                                                                                                    \
+        EACH(r, rows) rstd[r] = 1 / sqrt(sum_products_##real(out + r * n, out + r * n, room) / (double)n + eps);\
+        for (int r = 0; r < rows; r++, out += n) {                                                           \
+            const real scale = (real)rstd[r];                                                                \
+            if (w && b) {                                                                                    \
+                ALONG(n) out[i] = out[i] * scale * w[i] + b[i];                                              \
+            } else if (w) {                                                                                  \
+                ALONG(n) out[i] = out[i] * scale * w[i];                                                     \
+            } else {                                                                                         \
+                ALONG(n) out[i] = out[i] * scale + (b ? b[i] : 0);                                           \
+            }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
-    /* With h the normalised row and u = g*weight: rstd*(u - mean(u) - h*mean(u*h)). */                      \
-    static inline __attribute__((always_inline)) void norm_slope_##real(                                     \
-        real *out, const real *g, const real *x, const real *w, real middle, double rstd, int64_t n) {       \
-        double total = 0, product = 0;                                                                       \
+    static void norm_##real(void *out, const void *x, const void *weight, const void *bias, double eps, int64_t n,\
+                            int64_t room, int rows, double *mean, double *rstd) {                            \
+        if (rows == NX_NORM_ROWS) norm_rows_##real(out, x, weight, bias, eps, n, room, NX_NORM_ROWS, mean, rstd);\
+        for (int r = 0; rows < NX_NORM_ROWS && r < rows; r++, mean++, rstd++)                                \
+            norm_rows_##real((real *)out + r * n, (const real *)x + r * n, weight, bias, eps, n, room, 1, mean, rstd);\
+    }                                                                                                        \
+    /* Sums of u and of u*(x - middle), u = g*weight. */                                                     \
+    static inline __attribute__((always_inline)) void norm_sums_##real(                                      \
+        const real *g, const real *x, const real *w, real middle, int64_t n, double *total, double *product) {\
+        *total = *product = 0;                                                                               \
         for (int64_t at = 0, end; at < n; at = end) {                                                        \
             end = n - at < CHUNK ? n : at + CHUNK;                                                           \
             wide_##real s[VECTORS(real)] = {{0}}, p[VECTORS(real)] = {{0}};                                  \
@@ -277,17 +288,25 @@ enum { GROUP = 16 };
                 add_##real(s, &u);                                                                           \
                 add_##real(p, &v);                                                                           \
             }                                                                                                \
-            total += close_##real(s);                                                                        \
-            product += close_##real(p);                                                                      \
+            *total += close_##real(s);                                                                       \
+            *product += close_##real(p);                                                                     \
         }                                                                                                    \
-        const real shift = (real)(total / (double)n), slope = (real)(product * rstd * rstd / (double)n);     \
-        const real scale = (real)rstd;                                                                       \
-        ALONG(n) out[i] = scale * ((w ? g[i] * w[i] : g[i]) - shift - (x[i] - middle) * slope);              \
     }                                                                                                        \
-    static void norm_backward_##real(void *out, const void *g, const void *x, const void *weight, double mean,\
-                                     double rstd, int64_t n) {                                               \
-        if (weight) norm_slope_##real(out, g, x, weight, (real)mean, rstd, n);                               \
-        else norm_slope_##real(out, g, x, NULL, (real)mean, rstd, n);                                        \
+    /* With h the normalised row: rstd*(u - mean(u) - h*mean(u*h)). */                                       \
+    static inline __attribute__((always_inline)) void norm_slope_##real(real *out, const real *g, const real *x, const real *w,\
+                                                                        const double *mean, const double *rstd, int64_t n, int rows) {\
+        double total[NX_NORM_ROWS], product[NX_NORM_ROWS];                                                   \
+        EACH(r, rows) norm_sums_##real(g + r * n, x + r * n, w, (real)mean[r], n, &total[r], &product[r]);   \
+        for (int r = 0; r < rows; r++, out += n, g += n, x += n) {                                           \
+            const real middle = (real)mean[r], shift = (real)(total[r] / (double)n), scale = (real)rstd[r];  \
+            const real slope = (real)(product[r] * rstd[r] * rstd[r] / (double)n);                           \
+            ALONG(n) out[i] = scale * ((w ? g[i] * w[i] : g[i]) - shift - (x[i] - middle) * slope);          \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void norm_backward_##real(void *out, const void *g, const void *x, const void *weight, const double *mean,\
+                                     const double *rstd, int64_t n, int rows) {                              \
+        if (weight) norm_slope_##real(out, g, x, weight, mean, rstd, n, rows);                               \
+        else norm_slope_##real(out, g, x, NULL, mean, rstd, n, rows);                                        \
     }                                                                                                        \
     static void norm_columns_##real(void *to_weight, void *to_bias, const void *grad, const void *operand,   \
                                     double mean, double rstd, int64_t n) {                                   \
