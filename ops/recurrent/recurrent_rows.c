@@ -1,5 +1,5 @@
-/* The rows of a recurrent layer's steps, see recurrent_rows.h. Compiled once a level with NX_LEVEL_NAME set. All gates of a
- * unit are computed in one loop. */
+/* The rows of a recurrent layer's steps, see recurrent_rows.h. Compiled once a level with NX_LEVEL_NAME set. What waits for
+ * other gates is computed in a loop of its own: the processor would not look far enough ahead to work on several units. */
 #include "recurrent_rows.h"
 
 static void lstm(float *restrict kept, float *restrict c, float *restrict h, int64_t n) {
@@ -13,20 +13,21 @@ static void lstm(float *restrict kept, float *restrict c, float *restrict h, int
         g[k] = new;
         o[k] = out;
         c[k] = cell[k] = now;
-        h[k] = out * nx_element_tanhf(now);
     }
+    for (int64_t k = 0; k < n; k++) h[k] = o[k] * nx_element_tanhf(cell[k]);
 }
 
 static void gru(float *restrict kept, const float *restrict state, float *restrict h, int64_t n) {
     float *restrict r = kept, *restrict z = kept + n, *restrict m = kept + 2 * n, *restrict part = kept + 3 * n;
     for (int64_t k = 0; k < n; k++) {
-        float reset = nx_element_sigmoidf(r[k] + state[k]), update = nx_element_sigmoidf(z[k] + state[n + k]);
-        float new = nx_element_tanhf(m[k] + reset * state[2 * n + k]);
-        r[k] = reset;
-        z[k] = update;
-        m[k] = new;
+        r[k] = nx_element_sigmoidf(r[k] + state[k]);
+        z[k] = nx_element_sigmoidf(z[k] + state[n + k]);
         part[k] = state[2 * n + k];
-        h[k] = (h[k] - new) * update + new;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        float new = nx_element_tanhf(m[k] + r[k] * part[k]);
+        m[k] = new;
+        h[k] = (h[k] - new) * z[k] + new;
     }
 }
 

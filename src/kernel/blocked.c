@@ -14,7 +14,8 @@ const nx__panels *nx__panels_get(void) {
     return panels[nx_level()];
 }
 
-enum { DEPTH = 384, DEEPEST = 512, COLUMNS = 1024, NEAR_ROWS = 264, BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
+enum { DEPTH = 384, DEEPEST = 512, COLUMNS = 1024, NEAR_ROWS = 264 };
+enum { BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
 /* Columns for which a is not packed: where its rows lie in memory, at most DEPTH from one to the next or more; where its columns do. */
 enum { FEW_NEAR = 512, FEW = 256, FEW_BY_COLUMNS = 64 };
 enum { WIDENED = 128 }; /* columns of b that are widened at a time */
@@ -65,6 +66,7 @@ static nx__panel panel_at(const blocks *w, int64_t j) {
                        .b_column_step = p->b_column_step,
                        .packed = w->keeps ? w->b + j * w->k : w->b,
                        .is_packed = w->first_row > 0,
+                       .packed_step = w->panels->columns * w->k,
                        .k = w->k,
                        .part = p->part,
                        .seen = seen_from(p, w->first_row, column, w->first_k),
@@ -122,10 +124,15 @@ static void take_widened(const blocks *w, int64_t j, nx__panel *panel) {
 static void multiply_block(const blocks *w) {
     const int64_t width = w->panels->columns;
     pack_rows(w);
+    if (w->first_row > 0) { /* the rows before these have packed all panels */
+        const nx__panel panels = panel_at(w, 0);
+        w->panels->multiply(&panels, w->rows, w->columns);
+        return;
+    }
     for (int64_t j = 0; j < w->columns; j += width) {
         nx__panel panel = panel_at(w, j);
-        if (w->wide && !panel.is_packed) take_widened(w, j, &panel);
-        else if (!panel.is_packed) panel.ahead = panel_after(w, panel.b, j);
+        if (w->wide) take_widened(w, j, &panel);
+        else panel.ahead = panel_after(w, panel.b, j);
         w->panels->multiply(&panel, w->rows, nx_least(width, w->columns - j));
     }
 }
@@ -211,16 +218,15 @@ static nx_status pack_panels(void *arg, int64_t begin, int64_t end) {
 /* Rows row .. row + rows meet panels panel .. end. `strips` is room for them, packed; NULL: they are taken as they lie. */
 static void multiply_rows(const spread *w, int64_t row, int64_t rows, int64_t panel, int64_t end, float *strips) {
     blocks block = {.p = w->p, .panels = w->level, .a = strips, .first_row = row, .rows = rows};
+    const int64_t column = panel * w->level->columns;
     for (block.first_k = w->first_k; block.first_k < w->first_k + w->k; block.first_k += block.k) {
         block.k = nx_least(depth_of(w->p->k), w->p->k - block.first_k);
         pack_rows(&block);
-        for (int64_t j = panel; j < end; j++) {
-            int64_t column = j * w->level->columns;
-            nx__panel at = panel_at(&block, w->first + column);
-            at.packed = w->b + column * w->k + (block.first_k - w->first_k) * w->level->columns;
-            at.is_packed = true;
-            w->level->multiply(&at, rows, nx_least(w->level->columns, w->columns - column));
-        }
+        nx__panel at = panel_at(&block, w->first + column);
+        at.packed = w->b + column * w->k + (block.first_k - w->first_k) * w->level->columns;
+        at.packed_step = w->level->columns * w->k;
+        at.is_packed = true;
+        w->level->multiply(&at, rows, nx_least(end * w->level->columns, w->columns) - column);
     }
 }
 

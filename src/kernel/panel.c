@@ -247,40 +247,67 @@ static int64_t rows_unseen(const nx__panel *p, int64_t rows) {
     return p->part == NX_SEEN_RESULT ? within((1 - p->seen) / ROWS * ROWS, rows - rest_of(rows)) : 0;
 }
 
-static void multiply(const nx__panel *panel, int64_t rows, int64_t columns) {
-    nx__panel p = *panel;
+/* What kernels move on or change, as it is at the n-th panel. Where no rows of a are to be asked for, the next packed panel is, as
+ * if b were that. */
+static void begin_panel(nx__panel *p, const nx__panel *all, int64_t n, bool is_last) {
+    const bool follow_on = all->a_row_step == all->k && !all->in_strips;
+    p->a = all->a;
+    p->in_strips = all->in_strips;
+    p->a_row_step = all->in_strips ? 1 : all->a_row_step;
+    p->a_k_step = all->in_strips ? ROWS : all->a_k_step;
+    p->packed = all->packed + n * all->packed_step;
+    p->c = all->c + n * WIDEST;
+    p->start = all->start ? all->start + n * WIDEST : NULL;
+    p->factor = all->factor;
+    p->offset = all->offset;
+    p->seen = all->seen - (all->part == NX_SEEN_RESULT ? n * WIDEST : 0);
+    p->ahead = all->ahead;
+    if (!is_last && !follow_on) {
+        p->ahead = p->packed + all->packed_step;
+        p->b_column_step = 1;
+        p->b_k_step = WIDEST;
+    }
+    p->next = p->packed; /* read anyway */
+    if (p->ahead) p->next_step = p->b_column_step == 1 ? p->b_k_step : 4;
+    else p->next_step = follow_on ? 4 * ROWS : 0;
+}
+
+/* The rows of one panel. */
+static void multiply_panel(nx__panel *p, int64_t rows, int64_t columns) {
     const int64_t all = rows;
     int64_t n = 0;
-    assert(p.factor == NULL || (p.start == NULL && !p.add));
-    if (p.in_strips) {
-        p.a_row_step = 1;
-        p.a_k_step = ROWS;
-    }
-    p.next = p.packed; /* read anyway */
-    if (p.ahead) p.next_step = p.b_column_step == 1 ? p.b_k_step : 4;
-    else p.next_step = p.a_row_step == p.k && !p.in_strips ? 4 * ROWS : 0;
-    look_ahead(&p, n++);
-    const int64_t packing = p.is_packed ? 0 : pack(&p, rows, columns), unseen = rows_unseen(&p, rows);
+    look_ahead(p, n++);
+    const int64_t packing = p->is_packed ? 0 : pack(p, rows, columns), unseen = rows_unseen(p, rows);
     const int64_t done = packing > unseen ? packing : unseen;
-    move_down(&p, done);
+    move_down(p, done);
     rows -= done;
-    kernel_fn *const *kernels = (p.a_row_step == 1 ? by_columns : by_rows)[(columns + WIDE - 1) / WIDE];
+    kernel_fn *const *kernels = (p->a_row_step == 1 ? by_columns : by_rows)[(columns + WIDE - 1) / WIDE];
     const int64_t rest = rest_of(rows);
     for (const int *height = heights; rows > 0; height++) {
-        if (p.in_strips && *height > ROWS) continue;
-        if (p.in_strips && rows == rest) { /* the last one is as high as there are rows */
-            p.in_strips = false;
-            p.a_k_step = rows;
+        if (p->in_strips && *height > ROWS) continue;
+        if (p->in_strips && rows == rest) { /* the last one is as high as there are rows */
+            p->in_strips = false;
+            p->a_k_step = rows;
         }
         kernel_fn *kernel = kernels[*height];
         for (; kernel && rows >= *height; rows -= *height) {
             if (*height == ROWS && rows == rest) break;
-            look_ahead(&p, n++);
-            if (p.part > NX_SEEN_RESULT && columns % WIDE == 0) multiply_seen(&p, kernel, all - rows, *height);
-            else if (columns % WIDE == 0) kernel(&p, p.c, p.c_row_step, p.start, p.start_row_step);
-            else multiply_part(&p, kernel, *height, columns);
-            move_down(&p, *height);
+            look_ahead(p, n++);
+            if (p->part > NX_SEEN_RESULT && columns % WIDE == 0) multiply_seen(p, kernel, all - rows, *height);
+            else if (columns % WIDE == 0) kernel(p, p->c, p->c_row_step, p->start, p->start_row_step);
+            else multiply_part(p, kernel, *height, columns);
+            move_down(p, *height);
         }
+    }
+}
+
+static void multiply(const nx__panel *all, int64_t rows, int64_t columns) {
+    nx__panel p = *all;
+    assert(p.factor == NULL || (p.start == NULL && !p.add));
+    assert(p.is_packed || columns <= WIDEST);
+    for (int64_t n = 0; columns > 0; n++, columns -= WIDEST) {
+        begin_panel(&p, all, n, columns <= WIDEST);
+        multiply_panel(&p, rows, nx_least(columns, WIDEST));
     }
 }
 

@@ -14,6 +14,7 @@ typedef struct nx__panel {
     int64_t b_k_step, b_column_step;
     float *packed;           /* room for k x the level's columns; with is_packed it holds b already */
     bool is_packed;
+    int64_t packed_step;     /* from one packed panel to the next, where there are more columns than one has */
     int64_t k;
     nx_counts part;            /* with the columns and the sums that begin here */
     int64_t seen;
@@ -42,6 +43,7 @@ typedef struct nx__panels {
     /* n_rows x k of a in strips of `rows` rows, each of them as [k][rows]; the last one has as many rows as are left, where these
      * are one or two `rows` more. */
     void (*pack_a)(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t n_rows);
+    /* At most the columns of one panel; of a packed b any number. */
     void (*multiply)(const nx__panel *p, int64_t n_rows, int64_t n_columns);
     nx__panel_tiny_fn *tiny;
     /* A matrix, whose rows lie row_step apart, by a vector: c[r] = the sum over k of a[r][k] x[k]; and a vector by a matrix:

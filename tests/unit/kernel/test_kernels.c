@@ -168,6 +168,37 @@ static void test_products_of_what_is_seen(void **state) {
     }
 }
 
+/* A matrix packed once gives the bits of one that is packed on the way, and nothing behind a row is written. */
+static void check_packed(int64_t m, int64_t n, int64_t k, bool add) {
+    enum { GAP = 5 };
+    nx_tensor *a = matrix(NX_F32, m, k, 0), *b = matrix(NX_F32, k, n, 1), *start = matrix(NX_F32, 1, n, 0);
+    nx_tensor *one = matrix(NX_F32, m, n + GAP, 0), *other = matrix(NX_F32, m, n + GAP, 0), *all[] = {a, b, start, one, other};
+    for (int t = 0; t < 3; t++) {
+        float *at = all[t]->storage->data;
+        for (size_t i = 0; i < all[t]->storage->bytes / sizeof *at; i++) at[i] = 1 / (at[i] + 7.3f);
+    }
+    nx_product p = {.m = m, .n = n, .k = k, .a = a->a.data, .b = b->a.data, .a_row_step = k, .a_k_step = 1, .b_k_step = 1,
+                    .b_column_step = k, .c = one->a.data, .c_row_step = n + GAP, .start = add ? NULL : start->a.data, .add = add};
+    float *packed = nx_room_new(nx_product_packed(n, k) * sizeof *packed);
+    assert_non_null(packed);
+    nx_product_pack(&p, packed);
+    OK(nx_product_run(&p));
+    p.c = other->a.data;
+    nx_product_run_packed(&p, packed);
+    assert_memory_equal(one->a.data, other->a.data, (size_t)(m * (n + GAP)) * sizeof(float));
+    nx_room_free(packed);
+    for (int i = 0; i < NX_COUNT(all); i++) nx_tensor_unref(all[i]);
+}
+
+static void test_packed_products_have_the_same_bits(void **state) {
+    static const int64_t rows[] = {1, 4, 6, 8, 16, 19, 300}, columns[] = {1, 16, 33, 64, 130, 530}, depths[] = {3, 64, 385};
+    for (int i = 0; i < NX_COUNT(rows); i++) {
+        for (int j = 0; j < NX_COUNT(columns); j++) {
+            for (int way = 0; way < 2 * NX_COUNT(depths); way++) check_packed(rows[i], columns[j], depths[way / 2], way % 2);
+        }
+    }
+}
+
 static void test_product_over_an_operand(void **state) {
     nx_tensor *a = counted(NX_F32, 2, SIZES(2, 2), 1);
     OK(compute("aten::mm.out", (nx_value[]){nx_value_tensor(a), nx_value_tensor(a), nx_value_tensor(a)}));
@@ -300,7 +331,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products),           cmocka_unit_test(test_tiny_products_have_the_same_bits),
         cmocka_unit_test(test_sums_with_products), cmocka_unit_test(test_products_of_what_is_seen),
-        cmocka_unit_test(test_product_over_an_operand),
+        cmocka_unit_test(test_product_over_an_operand), cmocka_unit_test(test_packed_products_have_the_same_bits),
         cmocka_unit_test(test_tiles), cmocka_unit_test(test_failed_allocations), cmocka_unit_test(test_fill),
         cmocka_unit_test(test_blocks_of_normals),  cmocka_unit_test(test_normals_of_other_dtypes),
         cmocka_unit_test(test_single_normals),
