@@ -673,11 +673,15 @@ def divisor(sibling):
     return found[0] + 1 if found else 0
 
 
+QUOTIENT = 4  # additions
+
+
 def cost(world, expr):
-    """What the functions in an element expression cost, counted in additions (ops/prim.op); of a choice, all arms."""
+    """What functions and quotients in an element expression cost, in additions (ops/prim.op); of a choice, all arms."""
     calls = [e.value for e in expr.walk() if e.op == "call"]
-    return sum(world.prims[name].cost for name in calls if name in world.prims) + sum(
+    functions = sum(world.prims[name].cost for name in calls if name in world.prims) + sum(
         cost(world, world.functions[name].body) for name in calls if name in world.functions)
+    return functions + QUOTIENT * sum(e.op == "binary" and e.value == "/" for e in expr.walk())
 
 
 def is_arithmetic(expr):

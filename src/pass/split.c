@@ -22,8 +22,8 @@ enum {
     DONE = 512    /* stands in the backward */
 };
 
-/* Additions: a point operator whose functions cost more (gelu, pow) takes longer than writing and reading its result. */
-enum { WORTH_SAVING = 30 };
+/* Additions: a point operator whose functions cost more (silu, gelu, pow) takes longer than writing and reading its result. */
+enum { WORTH_SAVING = 20 };
 
 typedef struct splitter {
     const nx_graph *joint;
