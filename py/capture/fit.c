@@ -446,7 +446,7 @@ static int run_called(const nxpy_segment *segment, nxpy_fit *fit, PyObject **val
     return 0;
 }
 
-/* Whether a run that failed has changed nothing: ours copy what they write back at their end, and the CPU's generator goes back
+/* Whether a run that failed has changed nothing: ours write inputs behind all that may fail, and the CPU's generator goes back
  * to where it stood; hooks of saved tensors and what compilers of the program's own made are its code, whose errors are its own.
  * The program then does the same uncompiled, with the error at its line and where its `except` is. */
 static bool left_nothing(const nxpy_fit *fit) {

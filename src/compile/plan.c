@@ -91,12 +91,80 @@ static const nx_node *find_apart(nx__plan *plan, nx_device device) {
     return NULL;
 }
 
+/* ---- which inputs are written at once ------------------------------------------------------------------ */
+static bool is_index(const nx_tensor *fake) { return fake && !nx_is_differentiable((nx_dtype)fake->a.dtype); }
+static void look_for_index(void *found, nx_node *input, int result) { *(bool *)found |= is_index(input->fakes[result]); }
+
+/* Whether what the elements are may make the call fail: indices and masks, divisors, probabilities, matrices that are checked, whose
+ * call has a name for the error, and code of the program's. */
+static bool may_fail(const nx_node *node) {
+    const nx_op_def *def = node->op ? node->op->def : NULL;
+    if (def == NULL || def->kind == NX_KIND_VIEW || def->kind == NX_KIND_REDUCE) return false;
+    if (def->flags & (NX_OP_RANDOM | NX_OP_OUTSIDE)) return true;
+    if (def->kind == NX_KIND_POINT)
+        return def->point && node->fakes[0] && nx_point_may_fail(def->point, (nx_dtype)node->fakes[0]->a.dtype);
+    bool found = false;
+    for (int i = 0; i < node->n_args && !found; i++) found = node->args[i].tag == NX_TAG_STR && node->args[i].str[0];
+    if (!found) nx_node_each_input(node, look_for_index, &found);
+    return found;
+}
+
+/* Whether `node` fails only where `before`, an earlier call, has failed: the same indices of another tensor of this size. */
+static bool fails_alike(const nx_node *node, const nx_node *before) {
+    bool alike = node->op == before->op && !(node->op->def->flags & (NX_OP_RANDOM | NX_OP_OUTSIDE));
+    for (int i = 0; i < node->n_args && alike; i++) {
+        const nx_value *a = &node->args[i], *b = &before->args[i];
+        if (a->tag == NX_TAG_STR ? !a->str[0] : nx_value_equal(a, b)) continue;
+        const nx_tensor *x = a->tag == NX_TAG_NODE ? a->node->fakes[a->n] : NULL, *y = b->tag == NX_TAG_NODE ? b->node->fakes[b->n] : NULL;
+        alike = x && y && nx_same_size(&x->a, &y->a) && !is_index(x) && !is_index(y);
+    }
+    return alike;
+}
+
+/* The last call that may fail, and the last before it; NULL: none. */
+typedef struct failures { const nx_node *last, *before; } failures;
+static failures find_failures(const nx_graph *graph) {
+    const nx_node *first[4];
+    failures found = {NULL, NULL};
+    int n = 0;
+    for (const nx_node *node = graph->first; node; node = node->next) {
+        if (!may_fail(node)) continue;
+        bool alike = false;
+        for (int k = 0; k < n && !alike; k++) alike = fails_alike(node, first[k]);
+        if (alike) continue;
+        if (n < NX_COUNT(first)) first[n++] = node;
+        found = (failures){node, found.last};
+    }
+    return found;
+}
+
+/* Whether the scatters that make the value, which may write an input's memory, all come behind the last failure. */
+static bool comes_behind(const nx_value *value, int last) {
+    while (value->tag == NX_TAG_NODE && value->node->op && value->node->op->part) {
+        const nx_node *node = value->node;
+        if (node->order <= last || !comes_behind(&node->args[1], last)) return false;
+        value = &node->args[0];
+    }
+    return true;
+}
+
+/* An input is written at once where no call behind that may fail: the caller then runs the program uncompiled, from its first line.
+ * A call that fails itself has written nothing. */
+static bool may_write(const failures *all, const nx_value *result) {
+    const nx_node *failure = all->last == result->node ? all->before : all->last;
+    int last = failure ? failure->order : -1;
+    return result->node->order > last && comes_behind(result, last);
+}
+
 /* By input: the computed result that is copied into it and that nobody else wants, -1. An input that is a result as it
  * came must stay. Runs that are compared leave their inputs alone. */
 static nx_status find_written(nx__plan *plan, const int *copied_into, int **out) {
     size_t bytes = sizeof(int) * (size_t)(plan->n_inputs + plan->n_computed + 1);
     int *result_of = nx_alloc(bytes), *n_wanted = result_of + plan->n_inputs;
     if (result_of == NULL) return nx_fail_memory(bytes);
+    const nx_value *computed = nx_graph_output_node(plan->graph)->args;
+    nx_graph_number(plan->graph);
+    failures all = find_failures(plan->graph);
     for (int i = 0; i < plan->n_inputs; i++) result_of[i] = -1;
     for (int i = 0; i < plan->n_computed; i++) n_wanted[i] = 0;
     for (int i = 0; i < plan->n_results; i++)
@@ -104,7 +172,8 @@ static nx_status find_written(nx__plan *plan, const int *copied_into, int **out)
     for (int i = 0; i < plan->n_results; i++) {
         nx__result result = plan->results[i];
         bool alone = result.origin == NX__FROM_COMPUTED && n_wanted[result.index] == 1;
-        if (copied_into[i] >= 0 && alone) result_of[copied_into[i]] = result.index;
+        if (copied_into[i] < 0 || !alone) continue;
+        if (may_write(&all, &computed[result.index])) result_of[copied_into[i]] = result.index;
     }
     for (int i = 0; i < plan->n_results; i++)
         if (plan->results[i].origin == NX__FROM_INPUT) result_of[plan->results[i].index] = -1;

@@ -144,11 +144,31 @@ def does_not_catch(x, index, state):
     return x + z.sum() * 0
 
 
-@pytest.mark.parametrize("function", [catches, does_not_catch])
+def writes_around(x, index, state):
+    x[0] = 5
+    with torch.no_grad():
+        x += TABLE(index)[0]  # the user's line
+        x[1:].mul_(2)
+        x += TABLE(index - 1)[0]  # the user's line
+    return x * 2
+
+
+def writes_and_catches(x, index, state):
+    x.add_(1)
+    try:
+        return torch.arange(3.0)[index] + x
+    except IndexError:
+        return x * 3
+
+
+@pytest.mark.parametrize("grads", [True, False])
+@pytest.mark.parametrize("function", [catches, does_not_catch, writes_around, writes_and_catches])
 @pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
-def test_errors_of_the_data(function, mode):
+def test_errors_of_the_data(function, mode, grads, monkeypatch):
+    """What is written before the error is written once, also where no backward keeps it from being written at once."""
+    monkeypatch.setattr(TABLE.weight, "requires_grad", grads)
     capture = compiled(function, mode=mode)
-    for index in (1, 1, 7, 2, 7):
+    for index in (1, 1, 7, 2, 0, 7):
         outcomes = []
         for call in (capture, function):
             x, state = ones(2), State()

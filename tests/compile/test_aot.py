@@ -325,3 +325,23 @@ def test_parts_of_results_are_known() -> None:
     assert 'def forward(self, primals_1: "f32[4, 4]", primals_2: "f32[4, 4]"):' in text
     assert 'sin: "f32[2, 4]" = torch.ops.aten.sin.default(getitem)' in text
     assert "in f, code: return nt.split(x @ w, 2)[0].sin()" in text
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "eager"])
+def test_what_leads_to_unused_results_has_no_gradient(mode):
+    """As in eager mode: none, not zeros, which an optimizer would take for a gradient."""
+
+    def f(x, y, z, w):
+        z.copy_(w * 2)
+        return x * 2, y.exp() + x, y.floor(), x.sum() * w
+
+    options = {"backend": "eager"} if mode == "eager" else {"mode": mode}
+    for used in ((0,), (1,), (2,), (3,), (0, 2), ()):
+        told = []
+        for call in (f, nt.compile(f, fullgraph=True, **options)):
+            x, y, w = (nt.ones(3, requires_grad=True) for _ in range(3))
+            z = nt.zeros(3)
+            results = call(x, y, z, w)
+            (sum(results[k].sum() for k in used) if used else z.sum()).backward()
+            told.append([None if v.grad is None else v.grad.tolist() for v in (x, y, w)])
+        assert told[0] == told[1], used
