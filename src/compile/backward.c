@@ -166,49 +166,22 @@ static void give_gradients(const nx_aot *aot, const nx__plan *plan, nx_tensor **
     for (int i = 0; i < aot->n_grads; i++) nx_tensor_unref(results[i]);
 }
 
-/* ---- gradients that are none ---------------------------------------------------------------------------- */
-enum { FROM_GIVEN = 1, FROM_ABSENT = 2 }; /* which tangents a value is computed from */
-typedef struct origins { nx_map *of; intptr_t found; } origins;
-
-static void add_origin(void *context, nx_node *input, int result) {
-    origins *o = context;
-    o->found |= (intptr_t)nx_map_get(o->of, input);
-    (void)result;
-}
-
-/* By node of the backward graph. g: of the outputs, in order; those that require gradients have tangents. */
-static nx_status find_origins(const nx_aot *aot, nx_tensor *const *g, nx_map *of) {
-    int input = 0, output = 0;
-    for (nx_node *node = aot->backward->first; node; node = node->next) {
-        origins o = {of, 0};
-        if (node->kind != NX_NODE_PLACEHOLDER) {
-            nx_node_each_input(node, add_origin, &o);
-        } else if (input++ >= aot->n_saved) {
-            while (!aot->output_requires_grad[output]) output++;
-            o.found = g[output++] ? FROM_GIVEN : FROM_ABSENT;
-        }
-        if (o.found) NX_TRY(nx_map_set(of, node, (void *)o.found));
-    }
-    return NX_OK;
-}
-
 /* As in eager mode, what leads to outputs without gradients alone has none: not zeros. */
-static nx_status drop_absent(const nx_aot *aot, nx_tensor *const *g, nx_tensor **grads) {
-    bool any = false;
-    for (int i = 0; i < aot->n_outputs + aot->n_mutated; i++) any = any || (aot->output_requires_grad[i] && !g[i]);
-    if (NX_LIKELY(!any)) return NX_OK;
-    const nx_value *results = nx_graph_output_node(aot->backward)->args;
-    nx_map of = {0};
-    nx_status status = find_origins(aot, g, &of);
-    for (int i = 0; i < aot->n_inputs && status == NX_OK; i++) {
-        const nx_value *result = aot->grad_of[i] >= 0 ? &results[aot->grad_of[i]] : NULL;
-        if (!grads[i] || !result || result->tag != NX_TAG_NODE) continue;
-        if ((intptr_t)nx_map_get(&of, result->node) != FROM_ABSENT) continue;
+static void drop_absent(const nx_aot *aot, nx_tensor *const *g, nx_tensor **grads) {
+    uint64_t given = 0;
+    int tangent = 0;
+    if (aot->grad_from == NULL) return;
+    for (int i = 0; i < aot->n_outputs + aot->n_mutated; i++) {
+        if (!aot->output_requires_grad[i]) continue;
+        if (g[i]) given |= nx_tangent_bit(tangent);
+        tangent++;
+    }
+    for (int i = 0; i < aot->n_inputs; i++) {
+        const uint64_t from = grads[i] && aot->grad_of[i] >= 0 ? aot->grad_from[aot->grad_of[i]] : 0;
+        if (from == 0 || (from & given)) continue;
         nx_tensor_unref(grads[i]);
         grads[i] = NULL;
     }
-    nx_map_free(&of);
-    return status;
 }
 
 static nx_status apply_plan(nx_grad_node *node, nx_compiled *compiled, nx_tensor *const *g, nx_tensor **grads) {
@@ -223,7 +196,7 @@ static nx_status apply_plan(nx_grad_node *node, nx_compiled *compiled, nx_tensor
     nx_status status = run_backward(node, plan, g, room, room + plan->n_inputs);
     nx_keys_restore(excluded);
     if (status == NX_OK) give_gradients(compiled->aot, plan, room + plan->n_inputs, grads);
-    if (status == NX_OK) status = drop_absent(compiled->aot, g, grads);
+    if (status == NX_OK) drop_absent(compiled->aot, g, grads);
     if (room != few) nx_free(room);
     return status;
 }

@@ -410,6 +410,39 @@ static nx_status finish(nx_aot *aot) {
     return aot->backward ? nx_pass_run(aot->backward, NULL) : NX_OK;
 }
 
+/* ---- what gradients come from ------------------------------------------------------------------------------------ */
+typedef struct origins { const uint64_t *of; uint64_t found; } origins; /* of: by node */
+
+static void add_origin(void *arg, nx_node *input, int result) {
+    origins *o = arg;
+    o->found |= o->of[input->order];
+}
+
+/* Once, so that a backward knows at once which gradients a tangent that is missing leaves without any. */
+static nx_status find_origins(nx_aot *aot) {
+    const size_t n_nodes = (size_t)aot->backward->n_nodes + 1, n_grads = (size_t)aot->n_grads + 1;
+    const nx_value *results = nx_graph_output_node(aot->backward)->args;
+    uint64_t *of = nx_alloc_zeroed(sizeof *of * n_nodes);
+    int input = 0;
+    aot->grad_from = nx_alloc_zeroed(sizeof *of * n_grads);
+    if (of == NULL || aot->grad_from == NULL) {
+        nx_free(of);
+        return nx_fail_memory(sizeof *of * (n_nodes + n_grads));
+    }
+    nx_graph_number(aot->backward);
+    for (nx_node *node = aot->backward->first; node; node = node->next) {
+        origins o = {of, 0};
+        if (node->kind != NX_NODE_PLACEHOLDER) nx_node_each_input(node, add_origin, &o);
+        else if (input++ >= aot->n_saved) o.found = nx_tangent_bit(input - 1 - aot->n_saved);
+        of[node->order] = o.found;
+    }
+    for (int k = 0; k < aot->n_grads; k++) {
+        if (results[k].tag == NX_TAG_NODE) aot->grad_from[k] = of[results[k].node->order];
+    }
+    nx_free(of);
+    return NX_OK;
+}
+
 /* What is written must be known before anything is differentiated. */
 nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, nx_aot **out) {
     nx_graph *functional = NULL;
@@ -433,6 +466,7 @@ nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, nx_aot **out)
         functional = NULL;
     }
     NX_TRY_FAIL(finish(aot));
+    if (aot->backward && aot->n_tangents > 1) NX_TRY_FAIL(find_origins(aot));
     *out = aot;
     aot = NULL;
 fail:
@@ -455,6 +489,7 @@ void nx_aot_free(nx_aot *aot) {
     nx_free(aot->writes);
     nx_free(aot->output_requires_grad);
     nx_free(aot->grad_of);
+    nx_free(aot->grad_from);
     nx_free(aot->refusal);
     nx_free(aot);
 }

@@ -29,10 +29,12 @@ typedef struct nx_aot {
     bool any_writes;         /* of an output's */
     bool *output_requires_grad; /* n_outputs + n_mutated: has a tangent, in order */
     int *grad_of;            /* n_inputs: index of its gradient in backward's results, -1: none */
+    uint64_t *grad_from;     /* n_grads: the tangents, by nx_tangent_bit(), that it is computed from; NULL where there is but one */
     int n_grads, n_tangents; /* the runtime gives a tangent the strides of its placeholder's fake */
     char *refusal;           /* what the backward says instead of running, with `refused`: then joint and backward are NULL; owned */
     nx_status refused;
 } nx_aot;
+static inline uint64_t nx_tangent_bit(int k) { return UINT64_C(1) << (k < 63 ? k : 63); } /* the last ones share a bit */
 /* grad_mode: whether gradients are wanted, of the inputs whose fakes require grad; without any there is no joint graph. */
 NX_MUST_USE nx_status nx_aot_compile(const nx_graph *captured, bool grad_mode, nx_aot **out);
 void nx_aot_free(nx_aot *aot);
