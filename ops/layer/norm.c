@@ -18,12 +18,15 @@ static nx_status row_major(const nx_array *a, const nx_array **out, nx_tensor **
     return NX_OK;
 }
 
+/* Whether rows of n elements are computed where they lie. */
+static bool lies(nx_dtype computing, const nx_array *a, int64_t n) { return a->dtype == computing && nx_row_room(n) == n; }
+
 /* n elements from `first` on in the computing type: where they lie if they can stay there, else in the buffer, filled
  * up with 0. */
 static const void *load(nx_dtype computing, void *buffer, const nx_array *a, int64_t first, int64_t n) {
     int64_t bytes = (int64_t)nx_dtype_bytes(a->dtype), width = (int64_t)nx_dtype_bytes(computing);
     const char *from = (const char *)a->data + first * bytes;
-    if (a->dtype == computing && nx_row_room(n) == n) return from;
+    if (lies(computing, a, n)) return from;
     nx_cast(computing, buffer, width, a->dtype, from, bytes, n);
     memset((char *)buffer + n * width, 0, (size_t)((nx_row_room(n) - n) * width));
     return buffer;
@@ -47,8 +50,7 @@ static void put_number(const nx_array *a, int64_t at, double x) {
 static nx_dtype computing_dtype(const nx_array *a) { return a->dtype == NX_F64 ? NX_F64 : NX_F32; }
 /* Where a row is computed: in the result itself if its type and its length allow, else in the buffer. */
 static void *place(nx_dtype computing, void *buffer, const nx_array *out, int64_t first, int64_t n) {
-    bool direct = out->dtype == computing && nx_row_room(n) == n;
-    return direct ? (char *)out->data + first * (int64_t)nx_dtype_bytes(computing) : buffer;
+    return lies(computing, out, n) ? (char *)out->data + first * (int64_t)nx_dtype_bytes(computing) : buffer;
 }
 
 typedef struct norm {
@@ -72,8 +74,8 @@ static void measure(norm *w, const nx_array *input, const int64_t *shape, int n_
  * are brought from memory while the one before is computed. */
 enum { NUMBERS_FORWARD = 512, NUMBERS_BACKWARD = 4096 };
 static int64_t rows_together(const norm *w, nx_dtype computing) {
-    const bool lie = w->x->dtype == computing && w->out->dtype == computing && (w->g == NULL || w->g->dtype == computing);
-    if (!lie || nx_row_room(w->n) != w->n) return 1;
+    const bool lie = lies(computing, w->x, w->n) && lies(computing, w->out, w->n);
+    if (!lie || (w->g && !lies(computing, w->g, w->n))) return 1;
     const int64_t fit = (w->g ? NUMBERS_BACKWARD : NUMBERS_FORWARD) / w->n;
     return fit < 1 ? 1 : nx_least(fit, NX_NORM_ROWS);
 }

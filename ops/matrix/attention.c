@@ -56,13 +56,9 @@ static matrix load(const attention *w, const nx_array *a, int64_t batch, int64_t
     return (matrix){room, w->width};
 }
 
-/* The queries of a tile, times the scale. */
-static matrix load_scaled(const attention *w, int64_t batch, int64_t head, int64_t first, int64_t n, char *room) {
-    const char *from = address(w->q, batch, head, first);
-    bool direct = is_direct(w, w->q);
-    for (int64_t i = 0; i < n && !direct; i++)
-        load_row(w, w->q, address(w->q, batch, head, first + i), room + i * w->width * w->bytes);
-    w->rows->scale(room, w->width, direct ? from : room, direct ? w->q->strides[2] : w->width, &w->scale, 0, n, w->width);
+/* Queries of a tile, times the scale; room may be where they are. */
+static matrix scaled(const attention *w, matrix q, int64_t n, char *room) {
+    w->rows->scale(room, w->width, q.at, q.ld, &w->scale, 0, n, w->width);
     return (matrix){room, w->width};
 }
 
@@ -168,7 +164,7 @@ static product product_of(const attention *w, const tile *t, nx_counts part, int
     const bool turned = part == NX_SEEN_COLUMNS;
     const int64_t k = part == NX_SEEN_RESULT ? w->width : turned ? t->n : t->m;
     return (product){turned, part == NX_SEEN_RESULT, turned ? t->m : t->n, n, k, add, w->causal ? part : NX_WHOLE,
-                     t->query + 1 - t->key};
+                     sight(w, t).seen};
 }
 
 /* scores = rows keys', where they are seen; packed ones have 0 behind the tile's last. */
@@ -214,7 +210,7 @@ typedef struct forward { char *q, *k, *v, *scores, *y, *row; double *top, *sum; 
 
 static nx_status forward_block(const attention *w, const forward *f, tile t) {
     int64_t kv = t.head / w->repeat, end = last_key(w, t.query + t.n);
-    matrix q = load_scaled(w, t.batch, t.head, t.query, t.n, f->q);
+    matrix q = scaled(w, load(w, w->q, t.batch, t.head, t.query, t.n, f->q), t.n, f->q);
     if (end == 0) memset(f->y, 0, (size_t)(t.n * w->width * w->bytes));
     for (int64_t i = 0; i < t.n; i++) f->top[i] = -INFINITY, f->sum[i] = 0;
     for (t.key = 0; t.key < end; t.key += KEYS) {
@@ -312,9 +308,8 @@ static void load_rows_of(const attention *w, const backward *f, const tile *t, m
 /* first: the block that sees the most keys of all, whose gradients stand there before those of others are added. */
 static nx_status backward_block(const attention *w, const backward *f, tile t, bool first) {
     int64_t kv = t.head / w->repeat, end = last_key(w, t.query + t.n), width = w->width;
-    matrix scaled = load_scaled(w, t.batch, t.head, t.query, t.n, f->scaled);
     matrix q = load(w, w->q, t.batch, t.head, t.query, t.n, f->q), g = load(w, w->g, t.batch, t.head, t.query, t.n, f->g);
-    matrix to_q = rows_of(w, w->out_q, t.batch, t.head, t.query, f->to_q);
+    matrix by_scale = scaled(w, q, t.n, f->scaled), to_q = rows_of(w, w->out_q, t.batch, t.head, t.query, f->to_q);
     load_rows_of(w, f, &t, g);
     for (t.key = 0; t.key < end; t.key += KEYS) {
         set_keys(&t, end);
@@ -323,7 +318,7 @@ static nx_status backward_block(const attention *w, const backward *f, tile t, b
         matrix to_k = rows_of(w, w->out_k, t.batch, kv, t.key, f->to_k), to_v = rows_of(w, w->out_v, t.batch, kv, t.key, f->to_v);
         const product to_keys = product_of(w, &t, NX_SEEN_COLUMNS, width, !first);
         const nx__sight seen = sight(w, &t);
-        NX_TRY(score(w, &t, scaled, columns_of(w, &t, w->k, kv, f->k, f->packed_k), f->weights, f->row, f->room));
+        NX_TRY(score(w, &t, by_scale, columns_of(w, &t, w->k, kv, f->k, f->packed_k), f->weights, f->row, f->room));
         w->rows->exp_less(f->weights, &seen, f->lse);
         NX_TRY(multiply(w, to_keys, weights, g, (char *)to_v.at, to_v.ld, f->room));
         NX_TRY(multiply_columns(w, &t, g, columns_of(w, &t, w->v, kv, f->v, f->packed_v), f->slopes, f->room));

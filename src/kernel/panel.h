@@ -16,7 +16,7 @@ typedef struct nx__panel {
     bool is_packed;
     int64_t packed_step;     /* from one packed panel to the next, where there are more columns than one has */
     int64_t k;
-    nx_counts part;            /* with the columns and the sums that begin here */
+    nx_counts part;          /* with the columns and the sums that begin here */
     int64_t seen;
     float *c;
     int64_t c_row_step;

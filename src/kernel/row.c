@@ -267,9 +267,12 @@ enum { GROUP = 16 };
     }                                                                                                        \
     static void norm_##real(void *out, const void *x, const void *weight, const void *bias, double eps, int64_t n,\
                             int64_t room, int rows, double *mean, double *rstd) {                            \
-        if (rows == NX_NORM_ROWS) norm_rows_##real(out, x, weight, bias, eps, n, room, NX_NORM_ROWS, mean, rstd);\
-        for (int r = 0; rows < NX_NORM_ROWS && r < rows; r++, mean++, rstd++)                                \
-            norm_rows_##real((real *)out + r * n, (const real *)x + r * n, weight, bias, eps, n, room, 1, mean, rstd);\
+        if (rows == NX_NORM_ROWS) {                                                                          \
+            norm_rows_##real(out, x, weight, bias, eps, n, room, NX_NORM_ROWS, mean, rstd);                  \
+        } else {                                                                                             \
+            for (int r = 0; r < rows; r++)                                                                   \
+                norm_rows_##real((real *)out + r * n, (const real *)x + r * n, weight, bias, eps, n, room, 1, mean + r, rstd + r);\
+        }                                                                                                    \
     }                                                                                                        \
     /* Sums of u and of u*(x - middle), u = g*weight. */                                                     \
     static inline __attribute__((always_inline)) void norm_sums_##real(                                      \
