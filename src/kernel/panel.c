@@ -340,12 +340,6 @@ static inline __attribute__((always_inline)) void tiny_rows(const tiny *t, int64
     for (; j < t->n; j++) tiny_block(t, i, j, rows, 1);
 }
 
-/* A step of self, which is broadcast to two dimensions. */
-static inline int64_t broadcast_step(const nx_array *self, int dim) {
-    int at = self->ndim - 2 + dim;
-    return at < 0 || self->sizes[at] == 1 ? 0 : self->strides[at];
-}
-
 typedef float four __attribute__((vector_size(16)));
 typedef float loose_four __attribute__((vector_size(16), aligned(4), may_alias));
 static inline four load_four(const float *from, int64_t step) {
@@ -364,7 +358,7 @@ static __attribute__((noinline)) void tiny_fours(const nx_array *self, const nx_
         UNROLL for (int r = 0; r < 4; r++) s[r] += (x[r * row_step] - (four){0}) * row;
     }
     if (self) {
-        const int64_t down = broadcast_step(self, 0), right = broadcast_step(self, 1);
+        const int64_t down = nx_start_step(self, 0), right = nx_start_step(self, 1);
         const float *from = (const float *)self->data + i * down + j * right;
         UNROLL for (int r = 0; r < 4; r++) s[r] += load_four(from + r * down, right);
     }
@@ -379,8 +373,8 @@ static __attribute__((noinline)) void tiny_any(const nx_array *self, const nx_ar
               .b_step = b->strides[0], .column_step = b->strides[1], .sums = sums, .n = n};
     if (self) {
         t.self = self->data;
-        t.down = broadcast_step(self, 0);
-        t.right = broadcast_step(self, 1);
+        t.down = nx_start_step(self, 0);
+        t.right = nx_start_step(self, 1);
     }
     int64_t i = 0;
     for (; i + 4 <= m; i += 4) {

@@ -131,11 +131,10 @@ static void test_tiny_products_have_the_same_bits(void **state) {
 }
 
 static bool counts(nx_counts part, int64_t seen, int64_t row, int64_t column) {
-    if (part == NX_WHOLE) return true;
     return part == NX_SEEN_COLUMNS ? row < seen + column : column < seen + row;
 }
 
-/* Where i sees j no further than seen + i: the bits of the whole product. A row of a is ones and zeros, of b no two are alike. */
+/* Where i sees j no further than seen + i: the bits of the whole product. What is not seen of a is 0; of b no two numbers are alike. */
 static void check_seen(nx_counts part, int64_t seen, const int64_t *mnk, int layout) {
     enum { ROOM = 1 << 16 };
     static float a[ROOM], b[ROOM], whole[ROOM], partly[ROOM];
