@@ -1,31 +1,37 @@
-/* Kernels of recurrent.op: one layer in one direction, in float; halves are cast. The product with the input is made for all
- * steps at once. A step is a product with the state's weights, which are packed once, and one loop over each row
- * (recurrent_rows.c). Rows of the batch do not meet before the gradients of the weights: a thread takes some of them through
- * all steps, so that the number of threads does not show in the bits. Steps of a packed sequence have fewer and fewer rows;
- * a row's state stays where it ended, or begins where it is met first. Next: recurrent_rows.h. */
+/* Kernels of recurrent.op: one layer in one direction, in float; halves are cast. Steps are taken part by part, so that what a part
+ * makes is near when it is needed again: its rows are multiplied with the input's weights at once, each step is a product with the
+ * state's weights, which are packed once, and one loop over each row (recurrent_rows.c); backward, the part's gradients meet its rows
+ * at once. Rows of the batch do not meet before the gradients of the weights: a thread takes some of them through a part's steps, so
+ * that the number of threads does not show in the bits. Steps of a packed sequence have fewer and fewer rows; a row's state stays
+ * where it ended, or begins where it is met first. Next: recurrent_rows.h. */
 #include "gen/kernels.h"
 #include "recurrent_rows.h"
 #include "shared/packed.h"
 
 enum { RELU, TANH, LSTM, GRU };
-enum { MOST_OWNED = 24, WORTH_SPLITTING = 1 << 21, LEAST_ROWS = 4 };
+enum { MOST_OWNED = 24, WORTH_SPLITTING = 1 << 21, LEAST_ROWS = 4, NEAR_ROWS = 256 };
 
 typedef struct layer {
-    const nx__recurrent_rows *rows;
+    const nx__recurrent_rows *kernels;
     int mode;
     bool reverse, projects;
     int64_t n_in, n_hidden, n_out; /* n_out: of the state, n_hidden unless it is projected */
     int64_t n_gates, n_kept;       /* numbers of a row of sums; of one that is kept */
     int64_t batch, n_steps, n_rows;
     int64_t *first;                /* owned: the row with which each step begins, and the end */
+    int64_t begin, end;            /* the steps of a part, in order of running: those of NEAR_ROWS rows at most, or one */
+    int64_t first_row, rows;       /* of the part; steps follow each other in memory */
     const float *x, *w_ih, *w_hh, *b_ih, *b_hh, *w_hr, *h0, *c0;
     float *kept, *out, *h, *c;     /* h, c: the states after all steps */
+    bool keeps_part;               /* kept is only that of the part's rows */
     float *packed_hh, *packed_hr;
     /* of the derivative */
     const float *g_out, *g_h, *g_c;
-    float *sum_g, *state_g;        /* of the sums of the input and of the state: one matrix but for a GRU */
-    float *before, *hidden, *out_g; /* the states before each step; the hidden units and the gradients that are projected */
+    /* Of a part's rows: gradients of the sums of the input and of the state, one matrix but for a GRU; the states before each step;
+     * the hidden units and the gradients that are projected. */
+    float *sum_g, *state_g, *before, *hidden, *out_g;
     float *h_g, *c_g;
+    double *bias_g;                /* owned; NULL: there are no biases */
     void *owned[MOST_OWNED];
     int n_owned;
 } layer;
@@ -33,6 +39,7 @@ typedef struct layer {
 static void release(layer *w) {
     for (int k = 0; k < w->n_owned; k++) nx_room_free(w->owned[k]);
     nx_free(w->first);
+    nx_free(w->bias_g);
 }
 
 /* Room for n numbers that release() gives back. */
@@ -98,7 +105,7 @@ static nx_status describe(layer *w, const nx_run *run, weights a, bool reverse, 
                           int64_t mode, int64_t hidden_size, bool has_biases) {
     static const int gates[] = {[RELU] = 1, [TANH] = 1, [LSTM] = 4, [GRU] = 3}, kept[] = {1, 1, [LSTM] = 5, [GRU] = 4};
     static const nx__recurrent_rows *const rows[NX_N_LEVELS] = {NX_EACH_LEVEL(NX_LEVEL_REF, &nx__recurrent_rows)};
-    w->rows = rows[nx_level()];
+    w->kernels = rows[nx_level()];
     w->mode = (int)mode;
     w->reverse = reverse;
     w->n_in = a.input->sizes[a.input->ndim - 1];
@@ -131,9 +138,39 @@ static int64_t row_before(const layer *w, int64_t t, int64_t row) {
     return w->first[last] + row;
 }
 static int64_t grain(const layer *w) {
-    int64_t work = w->n_steps * w->n_gates * w->n_out;
+    int64_t work = (w->end - w->begin) * w->n_gates * w->n_out;
     int64_t rows = WORTH_SPLITTING / (work ? work : 1) + 1;
     return rows < LEAST_ROWS ? LEAST_ROWS : rows;
+}
+
+/* Step `nth` joins the part; false: that is full, or there is no such step. */
+static bool join(layer *w, int64_t nth) {
+    if (nth < 0 || nth >= w->n_steps) return false;
+    const int64_t t = step_at(w, nth), rows = w->first[t + 1] - w->first[t];
+    if (w->rows > 0 && w->rows + rows > NEAR_ROWS) return false;
+    w->first_row = w->rows > 0 ? nx_least(w->first_row, w->first[t]) : w->first[t];
+    w->rows += rows;
+    return true;
+}
+
+/* The part behind this one, or before it; false: there is none. */
+static bool take_next(layer *w) {
+    w->begin = w->end;
+    w->rows = 0;
+    while (join(w, w->end)) w->end++;
+    return w->begin < w->end;
+}
+static bool take_last(layer *w) {
+    w->end = w->begin;
+    w->rows = 0;
+    while (join(w, w->begin - 1)) w->begin--;
+    return w->begin < w->end;
+}
+
+static int64_t most_rows(const layer *w) { return nx_least(w->n_rows, w->batch > NEAR_ROWS ? w->batch : NEAR_ROWS); }
+
+static float *kept_at(const layer *w, int64_t row) {
+    return w->kept + (w->keeps_part ? row - w->first_row : row) * w->n_kept;
 }
 
 static void copy_rows(float *to, const float *from, int64_t n) { memcpy(to, from, (size_t)n * sizeof *to); }
@@ -149,26 +186,24 @@ static void multiply(int64_t m, int64_t n, int64_t k, const float *a, const floa
 /* One row of one step: its sums are there. h: old, then new state, or the hidden units that are projected to it. */
 static void advance_row(const layer *w, float *kept, const float *state, float *h, float *c) {
     switch (w->mode) {
-    case LSTM: w->rows->lstm(kept, c, h, w->n_hidden); break;
-    case GRU: w->rows->gru(kept, state, h, w->n_hidden); break;
-    case TANH: w->rows->tanh(kept, h, w->n_hidden); break;
-    default: w->rows->relu(kept, h, w->n_hidden);
+    case LSTM: w->kernels->lstm(kept, c, h, w->n_hidden); break;
+    case GRU: w->kernels->gru(kept, state, h, w->n_hidden); break;
+    case TANH: w->kernels->tanh(kept, h, w->n_hidden); break;
+    default: w->kernels->relu(kept, h, w->n_hidden);
     }
 }
 
-/* All steps of rows begin .. end of the batch. */
+/* A part's steps of rows begin .. end of the batch. */
 static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
     const layer *w = arg;
     int64_t n = end - begin, width = w->projects ? w->n_hidden : w->mode == GRU ? w->n_gates : 0;
     float *room = nx_room_new((size_t)(n * width) * sizeof *room + 64);
     if (room == NULL) return nx_fail_memory((size_t)(n * width) * sizeof *room);
     float *h = w->h + begin * w->n_out, *c = w->mode == LSTM ? w->c + begin * w->n_hidden : NULL;
-    copy_rows(h, w->h0 + begin * w->n_out, n * w->n_out);
-    if (c) copy_rows(c, w->c0 + begin * w->n_hidden, n * w->n_hidden);
-    for (int64_t nth = 0; nth < w->n_steps; nth++) {
+    for (int64_t nth = w->begin; nth < w->end; nth++) {
         int64_t t = step_at(w, nth), rows = rows_of(w, t, begin, end), first = w->first[t] + begin;
         if (rows <= 0) continue;
-        float *kept = w->kept + first * w->n_kept;
+        float *kept = kept_at(w, first);
         if (w->mode == GRU) multiply(rows, w->n_gates, w->n_out, h, w->w_hh, w->packed_hh, room, w->n_gates, w->b_hh, false);
         else multiply(rows, w->n_gates, w->n_out, h, w->w_hh, w->packed_hh, kept, w->n_kept, NULL, true);
         for (int64_t r = 0; r < rows; r++)
@@ -181,17 +216,22 @@ static nx_status run_rows(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-/* The sums of the input for all steps. */
-static nx_status multiply_input(layer *w) {
-    float *bias = NULL;
-    if (w->b_ih) {
-        NX_TRY(new_room(w, w->n_gates, &bias));
-        copy_rows(bias, w->b_ih, w->n_gates);
-        if (w->b_hh && w->mode != GRU) w->rows->add(bias, w->b_hh, w->n_gates);
-    }
-    return nx_product_spread(&(nx_product){.m = w->n_rows, .n = w->n_gates, .k = w->n_in, .a = w->x, .b = w->w_ih,
-                                           .a_row_step = w->n_in, .a_k_step = 1, .b_k_step = 1, .b_column_step = w->n_in,
-                                           .c = w->kept, .c_row_step = w->n_kept, .start = bias});
+/* What is added to the sums of the input. */
+static nx_status add_biases(layer *w, float **out) {
+    *out = NULL;
+    if (w->b_ih == NULL) return NX_OK;
+    NX_TRY(new_room(w, w->n_gates, out));
+    copy_rows(*out, w->b_ih, w->n_gates);
+    if (w->b_hh && w->mode != GRU) w->kernels->add(*out, w->b_hh, w->n_gates);
+    return NX_OK;
+}
+
+/* The sums of the input of a part's steps. */
+static nx_status multiply_input(const layer *w, const float *bias) {
+    return nx_product_spread(&(nx_product){.m = w->rows, .n = w->n_gates, .k = w->n_in, .a = w->x + w->first_row * w->n_in,
+                                           .b = w->w_ih, .a_row_step = w->n_in, .a_k_step = 1, .b_k_step = 1,
+                                           .b_column_step = w->n_in, .c = kept_at(w, w->first_row),
+                                           .c_row_step = w->n_kept, .start = bias});
 }
 
 static nx_status pack(layer *w, const float *b, int64_t n, int64_t k, int64_t k_step, int64_t column_step, float **out) {
@@ -201,15 +241,18 @@ static nx_status pack(layer *w, const float *b, int64_t n, int64_t k, int64_t k_
 }
 
 static nx_status run_forward(layer *w) {
-    if (w->n_rows == 0) {
-        copy_rows(w->h, w->h0, w->batch * w->n_out);
-        if (w->mode == LSTM) copy_rows(w->c, w->c0, w->batch * w->n_hidden);
-        return NX_OK;
-    }
-    NX_TRY(multiply_input(w));
+    float *bias;
+    copy_rows(w->h, w->h0, w->batch * w->n_out);
+    if (w->mode == LSTM) copy_rows(w->c, w->c0, w->batch * w->n_hidden);
+    if (w->n_rows == 0) return NX_OK;
+    NX_TRY(add_biases(w, &bias));
     NX_TRY(pack(w, w->w_hh, w->n_gates, w->n_out, 1, w->n_out, &w->packed_hh));
     if (w->projects) NX_TRY(pack(w, w->w_hr, w->n_out, w->n_hidden, 1, w->n_hidden, &w->packed_hr));
-    return nx_parallel(w->batch, grain(w), run_rows, w);
+    while (take_next(w)) {
+        NX_TRY(multiply_input(w, bias));
+        NX_TRY(nx_parallel(w->batch, grain(w), run_rows, w));
+    }
+    return NX_OK;
 }
 
 nx_status nx__recurrent_forward(nx_run *run, const nx_array *input, const nx_array *weight0, const nx_array *weight1,
@@ -225,7 +268,8 @@ nx_status nx__recurrent_forward(nx_run *run, const nx_array *input, const nx_arr
     NX_TRY_FAIL(place(&w, result1, &w.h));
     NX_TRY_FAIL(place(&w, result2, &w.c));
     w.kept = result3->data;
-    if (result3->numel == 0) NX_TRY_FAIL(new_room(&w, w.n_rows * w.n_kept, &w.kept));
+    w.keeps_part = result3->numel == 0;
+    if (w.keeps_part) NX_TRY_FAIL(new_room(&w, most_rows(&w) * w.n_kept, &w.kept));
     NX_TRY_FAIL(run_forward(&w));
     put(result0, w.out);
     put(result1, w.h);
@@ -238,18 +282,19 @@ fail:
 /* ---- backward -------------------------------------------------------------------------------------------------------- */
 /* One row of one step. dh: of the hidden units; of a GRU it becomes what goes on to the old state directly. */
 static void retreat_row(const layer *w, int64_t row, int64_t at, int64_t before, float *dh, float *dc) {
-    const float *kept = w->kept + at * w->n_kept, *h = w->out + at * w->n_out;
-    float *g = w->sum_g + at * w->n_gates;
-    const float *c = before >= 0 ? w->kept + before * w->n_kept + 4 * w->n_hidden : w->c0 + row * w->n_hidden;
+    const float *kept = kept_at(w, at), *h = w->out + at * w->n_out;
+    const int64_t near = at - w->first_row;
+    float *g = w->sum_g + near * w->n_gates;
+    const float *c = before >= 0 ? kept_at(w, before) + 4 * w->n_hidden : w->c0 + row * w->n_hidden;
     switch (w->mode) {
     case LSTM:
-        w->rows->lstm_backward(g, dc, dh, kept, c, w->projects ? w->hidden + at * w->n_hidden : NULL, w->n_hidden);
+        w->kernels->lstm_backward(g, dc, dh, kept, c, w->projects ? w->hidden + near * w->n_hidden : NULL, w->n_hidden);
         break;
     case GRU:
-        w->rows->gru_backward(g, w->state_g + at * w->n_gates, dh, kept, w->before + at * w->n_out, w->n_hidden);
+        w->kernels->gru_backward(g, w->state_g + near * w->n_gates, dh, kept, w->before + near * w->n_out, w->n_hidden);
         break;
-    case TANH: w->rows->tanh_backward(g, dh, h, w->n_hidden); break;
-    default: w->rows->relu_backward(g, dh, h, w->n_hidden);
+    case TANH: w->kernels->tanh_backward(g, dh, h, w->n_hidden); break;
+    default: w->kernels->relu_backward(g, dh, h, w->n_hidden);
     }
 }
 
@@ -259,52 +304,59 @@ static nx_status retreat_rows(void *arg, int64_t begin, int64_t end) {
     float *room = nx_room_new((size_t)(n * w->n_hidden) * sizeof *room + 64);
     if (room == NULL) return nx_fail_memory((size_t)(n * w->n_hidden) * sizeof *room);
     float *dh = w->h_g + begin * w->n_out, *dc = w->mode == LSTM ? w->c_g + begin * w->n_hidden : NULL;
-    for (int64_t nth = w->n_steps - 1; nth >= 0; nth--) {
-        int64_t t = step_at(w, nth), rows = rows_of(w, t, begin, end), first = w->first[t] + begin;
+    for (int64_t nth = w->end - 1; nth >= w->begin; nth--) {
+        int64_t t = step_at(w, nth), rows = rows_of(w, t, begin, end), first = w->first[t] + begin, near = first - w->first_row;
         if (rows <= 0) continue;
-        if (w->g_out) w->rows->add(dh, w->g_out + first * w->n_out, rows * w->n_out);
+        if (w->g_out) w->kernels->add(dh, w->g_out + first * w->n_out, rows * w->n_out);
         if (w->projects) {
-            copy_rows(w->out_g + first * w->n_out, dh, rows * w->n_out);
+            copy_rows(w->out_g + near * w->n_out, dh, rows * w->n_out);
             multiply(rows, w->n_hidden, w->n_out, dh, w->w_hr, w->packed_hr, room, w->n_hidden, NULL, false);
         }
         for (int64_t r = 0; r < rows; r++) {
             int64_t at = first + r, row = begin + r, before = row_before(w, t, row);
-            copy_rows(w->before + at * w->n_out, before >= 0 ? w->out + before * w->n_out : w->h0 + row * w->n_out, w->n_out);
+            copy_rows(w->before + (near + r) * w->n_out, before >= 0 ? w->out + before * w->n_out : w->h0 + row * w->n_out, w->n_out);
             retreat_row(w, row, at, before, w->projects ? room + r * w->n_hidden : dh + r * w->n_out,
                         dc ? dc + r * w->n_hidden : NULL);
         }
-        multiply(rows, w->n_out, w->n_gates, w->state_g + first * w->n_gates, w->w_hh, w->packed_hh, dh, w->n_out, NULL,
+        multiply(rows, w->n_out, w->n_gates, w->state_g + near * w->n_gates, w->w_hh, w->packed_hh, dh, w->n_out, NULL,
                  w->mode == GRU);
     }
     nx_room_free(room);
     return NX_OK;
 }
 
-/* out[m, n] = a' b: over all rows. */
+/* Of the input, the weights and the biases; NULL: not wanted. */
+typedef struct gradients { float *x, *ih, *hh, *b_ih, *b_hh; } gradients;
+
+/* Adds a' b over a part's rows to out[m, n]. */
 static nx_status weight_gradient(const layer *w, const float *a, int64_t m, const float *b, int64_t n, float *out) {
     if (out == NULL) return NX_OK;
-    if (w->n_rows == 0) {
-        memset(out, 0, (size_t)(m * n) * sizeof *out);
-        return NX_OK;
-    }
-    return nx_product_spread(&(nx_product){.m = m, .n = n, .k = w->n_rows, .a = a, .b = b, .a_row_step = 1, .a_k_step = m,
-                                           .b_k_step = n, .b_column_step = 1, .c = out, .c_row_step = n});
+    return nx_product_spread(&(nx_product){.m = m, .n = n, .k = w->rows, .a = a, .b = b, .a_row_step = 1, .a_k_step = m,
+                                           .b_k_step = n, .b_column_step = 1, .c = out, .c_row_step = n,
+                                           .add = w->end < w->n_steps});
 }
 
-/* The gradients of both biases, of which one may not be wanted. They are the same number where both sums have one gradient: in a
- * GRU but for the last gate. */
-static nx_status bias_gradients(const layer *w, float *of_input, float *of_state) {
-    const int64_t same = w->mode == GRU ? 2 * w->n_hidden : w->n_gates;
-    double *sum = nx_alloc((size_t)w->n_gates * sizeof *sum);
-    if (sum == NULL) return nx_fail_memory((size_t)w->n_gates * sizeof *sum);
-    w->rows->sum_rows(sum, w->sum_g, w->n_gates, w->n_rows, w->n_gates);
-    for (int64_t k = 0; of_input && k < w->n_gates; k++) of_input[k] = (float)sum[k];
-    if (of_state) {
-        w->rows->sum_rows(sum + same, w->state_g + same, w->n_gates, w->n_rows, w->n_gates - same);
-        for (int64_t k = 0; k < w->n_gates; k++) of_state[k] = (float)sum[k];
-    }
-    nx_free(sum);
-    return NX_OK;
+static nx_status input_gradient(const layer *w, float *out) {
+    if (out == NULL) return NX_OK;
+    return nx_product_spread(&(nx_product){.m = w->rows, .n = w->n_in, .k = w->n_gates, .a = w->sum_g, .b = w->w_ih,
+                                           .a_row_step = w->n_gates, .a_k_step = 1, .b_k_step = w->n_in, .b_column_step = 1,
+                                           .c = out + w->first_row * w->n_in, .c_row_step = w->n_in});
+}
+
+/* Gates whose sums of the input and of the state have one gradient: in a GRU all but the last ones. */
+static int64_t gates_alike(const layer *w) { return w->mode == GRU ? 2 * w->n_hidden : w->n_gates; }
+
+/* Adds a part's rows to w->bias_g: of the sums of the input, then of those of the state that differ. */
+static void add_bias_gradients(const layer *w) {
+    const int64_t alike = gates_alike(w);
+    w->kernels->sum_rows(w->bias_g, w->sum_g, w->n_gates, w->rows, w->n_gates);
+    w->kernels->sum_rows(w->bias_g + w->n_gates, w->state_g + alike, w->n_gates, w->rows, w->n_gates - alike);
+}
+
+static void put_bias_gradients(const layer *w, float *of_input, float *of_state) {
+    const int64_t alike = gates_alike(w);
+    for (int64_t k = 0; of_input && k < w->n_gates; k++) of_input[k] = (float)w->bias_g[k];
+    for (int64_t k = 0; of_state && k < w->n_gates; k++) of_state[k] = (float)w->bias_g[k < alike ? k : k + w->n_gates - alike];
 }
 
 static void begin_from(float *to, const float *from, int64_t n) {
@@ -312,20 +364,42 @@ static void begin_from(float *to, const float *from, int64_t n) {
     else memset(to, 0, (size_t)n * sizeof *to);
 }
 
-static nx_status run_backward(layer *w) {
-    NX_TRY(new_room(w, w->n_rows * w->n_gates, &w->sum_g));
+static nx_status prepare_backward(layer *w, bool has_biases) {
+    const int64_t rows = most_rows(w);
+    NX_TRY(new_room(w, rows * w->n_gates, &w->sum_g));
     w->state_g = w->sum_g;
-    if (w->mode == GRU) NX_TRY(new_room(w, w->n_rows * w->n_gates, &w->state_g));
-    NX_TRY(new_room(w, w->n_rows * w->n_out, &w->before));
+    if (w->mode == GRU) NX_TRY(new_room(w, rows * w->n_gates, &w->state_g));
+    NX_TRY(new_room(w, rows * w->n_out, &w->before));
     NX_TRY(pack(w, w->w_hh, w->n_out, w->n_gates, w->n_out, 1, &w->packed_hh));
     if (w->projects) {
-        NX_TRY(new_room(w, w->n_rows * w->n_hidden, &w->hidden));
-        NX_TRY(new_room(w, w->n_rows * w->n_out, &w->out_g));
+        NX_TRY(new_room(w, rows * w->n_hidden, &w->hidden));
+        NX_TRY(new_room(w, rows * w->n_out, &w->out_g));
         NX_TRY(pack(w, w->w_hr, w->n_hidden, w->n_out, w->n_hidden, 1, &w->packed_hr));
     }
+    if (!has_biases) return NX_OK;
+    w->bias_g = nx_alloc_zeroed(2 * (size_t)w->n_gates * sizeof *w->bias_g);
+    return w->bias_g ? NX_OK : nx_fail_memory(2 * (size_t)w->n_gates * sizeof *w->bias_g);
+}
+
+/* Part after part, from the last one on, so that what the gradients of weights are made from is near. hr: of the projection. */
+static nx_status run_backward(layer *w, gradients to, float *hr) {
     begin_from(w->h_g, w->g_h, w->batch * w->n_out);
     if (w->mode == LSTM) begin_from(w->c_g, w->g_c, w->batch * w->n_hidden);
-    return nx_parallel(w->batch, grain(w), retreat_rows, w);
+    if (w->n_rows == 0) {
+        begin_from(to.ih, NULL, to.ih ? w->n_gates * w->n_in : 0);
+        begin_from(to.hh, NULL, to.hh ? w->n_gates * w->n_out : 0);
+        begin_from(hr, NULL, hr ? w->n_out * w->n_hidden : 0);
+    }
+    for (w->begin = w->n_steps; w->n_rows > 0 && take_last(w);) {
+        NX_TRY(nx_parallel(w->batch, grain(w), retreat_rows, w));
+        NX_TRY(input_gradient(w, to.x));
+        NX_TRY(weight_gradient(w, w->sum_g, w->n_gates, w->x + w->first_row * w->n_in, w->n_in, to.ih));
+        NX_TRY(weight_gradient(w, w->state_g, w->n_gates, w->before, w->n_out, to.hh));
+        NX_TRY(weight_gradient(w, w->out_g, w->n_out, w->hidden, w->n_hidden, hr));
+        if (w->bias_g) add_bias_gradients(w);
+    }
+    if (w->bias_g) put_bias_gradients(w, to.b_ih, to.b_hh);
+    return NX_OK;
 }
 
 nx_status nx__recurrent_backward(nx_run *run, const nx_array *input, const nx_array *weight1, const nx_array *weight2,
@@ -350,15 +424,8 @@ nx_status nx__recurrent_backward(nx_run *run, const nx_array *input, const nx_ar
     if (mode == LSTM) NX_TRY_FAIL(take(&w, grad_cy, &w.g_c));
     w.out = (float *)out; /* is read only */
     w.kept = workspace->data;
-    NX_TRY_FAIL(run_backward(&w));
-    if (dx && w.n_rows)
-        NX_TRY_FAIL(nx_product_spread(&(nx_product){.m = w.n_rows, .n = w.n_in, .k = w.n_gates, .a = w.sum_g, .b = w.w_ih,
-                                                    .a_row_step = w.n_gates, .a_k_step = 1, .b_k_step = w.n_in,
-                                                    .b_column_step = 1, .c = dx, .c_row_step = w.n_in}));
-    NX_TRY_FAIL(weight_gradient(&w, w.sum_g, w.n_gates, w.x, w.n_in, g_ih));
-    NX_TRY_FAIL(weight_gradient(&w, w.state_g, w.n_gates, w.before, w.n_out, g_hh));
-    if (w.b_ih) NX_TRY_FAIL(bias_gradients(&w, g_b_ih, w.b_hh ? g_b_hh : NULL));
-    if (w.projects) NX_TRY_FAIL(weight_gradient(&w, w.out_g, w.n_out, w.hidden, w.n_hidden, g_b_hh));
+    NX_TRY_FAIL(prepare_backward(&w, w.b_ih != NULL));
+    NX_TRY_FAIL(run_backward(&w, (gradients){dx, g_ih, g_hh, g_b_ih, w.b_hh ? g_b_hh : NULL}, w.projects ? g_b_hh : NULL));
     if (!w.b_ih && g_b_ih) memset(g_b_ih, 0, (size_t)result3->numel * sizeof(float));
     if (!w.b_hh && !w.projects && g_b_hh) memset(g_b_hh, 0, (size_t)result4->numel * sizeof(float));
     if (mode != LSTM && w.c_g) memset(w.c_g, 0, (size_t)result6->numel * sizeof(float));

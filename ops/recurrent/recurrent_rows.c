@@ -81,7 +81,6 @@ static void add(float *restrict x, const float *restrict y, int64_t n) {
 }
 
 static void sum_rows(double *restrict x, const float *restrict y, int64_t step, int64_t rows, int64_t n) {
-    for (int64_t k = 0; k < n; k++) x[k] = 0;
     for (; rows >= 4; rows -= 4, y += 4 * step) {
         for (int64_t k = 0; k < n; k++) x[k] = x[k] + y[k] + y[step + k] + y[2 * step + k] + y[3 * step + k];
     }

@@ -22,7 +22,7 @@ typedef struct nx__recurrent_rows {
     void (*tanh_backward)(float *g, const float *dh, const float *h, int64_t n);
     void (*relu_backward)(float *g, const float *dh, const float *h, int64_t n);
     void (*add)(float *x, const float *y, int64_t n);
-    /* x[n] becomes the sum of `rows` rows of y, added one after the other. */
+    /* Adds `rows` rows of y to x[n], one after the other. */
     void (*sum_rows)(double *x, const float *y, int64_t step, int64_t rows, int64_t n);
 } nx__recurrent_rows;
 NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__recurrent_rows nx__recurrent_rows)

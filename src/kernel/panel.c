@@ -141,18 +141,19 @@ static inline __attribute__((always_inline)) wide follow(const wide x, float fac
             }                                                                                                 \
             return;                                                                                           \
         }                                                                                                     \
-        if (!p->add && p->start == NULL) {                                                                    \
-            UNROLL for (int r = 0; r < R; r++, c += c_row_step) {                                             \
-                UNROLL for (int v = 0; v < V; v++) ((loose *)c)[v] = s[r][v];                                 \
+        if (p->add) {                                                                                         \
+            const float *from = c;                                                                            \
+            UNROLL for (int r = 0; r < R; r++, from += c_row_step) {                                          \
+                UNROLL for (int v = 0; v < V; v++) s[r][v] += ((const loose *)from)[v];                       \
             }                                                                                                 \
-            return;                                                                                           \
         }                                                                                                     \
-        UNROLL for (int r = 0; r < R; r++, c += c_row_step, start += start_row_step) {                        \
-            UNROLL for (int v = 0; v < V; v++) {                                                              \
-                if (p->add) s[r][v] += ((const loose *)c)[v];                                                 \
-                if (p->start) s[r][v] += ((const loose *)start)[v];                                           \
-                ((loose *)c)[v] = s[r][v];                                                                    \
+        if (p->start) {                                                                                       \
+            UNROLL for (int r = 0; r < R; r++, start += start_row_step) {                                     \
+                UNROLL for (int v = 0; v < V; v++) s[r][v] += ((const loose *)start)[v];                      \
             }                                                                                                 \
+        }                                                                                                     \
+        UNROLL for (int r = 0; r < R; r++, c += c_row_step) {                                                 \
+            UNROLL for (int v = 0; v < V; v++) ((loose *)c)[v] = s[r][v];                                     \
         }                                                                                                     \
     }
 

@@ -85,6 +85,24 @@ def test_packed(layer, choice):
     )
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+@pytest.mark.parametrize(
+    ("layer", "choice"), [(a, b) for a, b in LAYERS if b in ("both directions", "projection", "relu")]
+)
+def test_steps_of_several_parts(layer, choice):
+    """A part has 256 rows, or one step of more."""
+    for shape in ((60, 9, 5), (300, 5), (3, 290, 5)):
+        mine, theirs = pair(layer, 5, 7, **CHOICES[choice])
+        compare(mine, theirs, torch.randn(shape))
+    lengths = [60, 60, 57, 41, 41, 40, 12, 2, 1]
+
+    def call(nn, module, x):
+        results, states = module(nn.utils.rnn.pack_padded_sequence(x, lengths))
+        return results.data, states
+
+    compare(mine, theirs, torch.randn(60, 9, 5), call)
+
+
 @pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize("batched", [True, False])
 def test_given_states_and_their_gradients(layer, batched):
