@@ -308,6 +308,8 @@ typedef struct nx_generator_place {
 } nx_generator_place;
 void nx_generator_mark(nx_generator *generator, nx_generator_place *out);
 void nx_generator_return(nx_generator *generator, const nx_generator_place *place);
+/* Whether a generator may stand there; bytes from elsewhere may be no place. */
+bool nx_generator_is_place(const nx_generator_place *place);
 nx_generator *nx_generator_ref(nx_generator *generator);
 void nx_generator_unref(nx_generator *generator);
 /* Under the lock. */

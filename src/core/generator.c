@@ -142,3 +142,8 @@ void nx_generator_return(nx_generator *generator, const nx_generator_place *plac
     generator->normal = place->normal;
     nx_generator_unlock(generator);
 }
+
+bool nx_generator_is_place(const nx_generator_place *place) {
+    const int64_t left = place->left, next = place->next;
+    return left >= 1 && left <= N && next >= 0 && next <= N && (left == 1 || left - 1 + next == N);
+}
