@@ -31,9 +31,9 @@ static nx_status run_draw_from(nx_run *run, const nx_value *in, nx_value *out) {
     nx_generator_mark(cpu, &before.cpu);
     if (in[0].tag == NX_TAG_TENSOR) {
         memcpy(&next, in[0].array->data, place_bytes(&in[1]));
-        /* A plan is measured on zeros, which are no place: it draws on from where it stands. */
-        if (nx_generator_is_place(&next.cpu)) nx_generator_return(cpu, &next.cpu);
-        if (other) nx_generator_set_words(other, next.words);
+        bool moves = nx_generator_is_place(&next.cpu); /* a plan is measured on zeros, which are none: it draws on */
+        if (moves) nx_generator_return(cpu, &next.cpu);
+        if (moves && other) nx_generator_set_words(other, next.words);
     }
     memcpy(out[0].array->data, &before, place_bytes(&in[1]));
     return NX_OK;

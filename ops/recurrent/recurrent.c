@@ -153,18 +153,16 @@ static bool join(layer *w, int64_t nth) {
     return true;
 }
 
-/* The part behind this one, or before it; false: there is none. */
-static bool take_next(layer *w) {
+/* The part behind this one, or before it. */
+static void take_next(layer *w) {
     w->begin = w->end;
     w->rows = 0;
     while (join(w, w->end)) w->end++;
-    return w->begin < w->end;
 }
-static bool take_last(layer *w) {
+static void take_last(layer *w) {
     w->end = w->begin;
     w->rows = 0;
     while (join(w, w->begin - 1)) w->begin--;
-    return w->begin < w->end;
 }
 
 static int64_t most_rows(const layer *w) { return nx_least(w->n_rows, w->batch > NEAR_ROWS ? w->batch : NEAR_ROWS); }
@@ -248,7 +246,8 @@ static nx_status run_forward(layer *w) {
     NX_TRY(add_biases(w, &bias));
     NX_TRY(pack(w, w->w_hh, w->n_gates, w->n_out, 1, w->n_out, &w->packed_hh));
     if (w->projects) NX_TRY(pack(w, w->w_hr, w->n_out, w->n_hidden, 1, w->n_hidden, &w->packed_hr));
-    while (take_next(w)) {
+    while (w->end < w->n_steps) {
+        take_next(w);
         NX_TRY(multiply_input(w, bias));
         NX_TRY(nx_parallel(w->batch, grain(w), run_rows, w));
     }
@@ -325,19 +324,23 @@ static nx_status retreat_rows(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
-/* Of the input, the weights and the biases; NULL: not wanted. */
-typedef struct gradients { float *x, *ih, *hh, *b_ih, *b_hh; } gradients;
+/* Of the input, the weights, the projection and the biases; NULL: not wanted. */
+typedef struct gradients { float *x, *ih, *hh, *hr, *b_ih, *b_hh; } gradients;
 
 /* Adds a' b over a part's rows to out[m, n]. */
 static nx_status weight_gradient(const layer *w, const float *a, int64_t m, const float *b, int64_t n, float *out) {
     if (out == NULL) return NX_OK;
+    if (w->rows == 0) { /* there is no other part */
+        memset(out, 0, (size_t)(m * n) * sizeof *out);
+        return NX_OK;
+    }
     return nx_product_spread(&(nx_product){.m = m, .n = n, .k = w->rows, .a = a, .b = b, .a_row_step = 1, .a_k_step = m,
                                            .b_k_step = n, .b_column_step = 1, .c = out, .c_row_step = n,
                                            .add = w->end < w->n_steps});
 }
 
 static nx_status input_gradient(const layer *w, float *out) {
-    if (out == NULL) return NX_OK;
+    if (out == NULL || w->rows == 0) return NX_OK;
     return nx_product_spread(&(nx_product){.m = w->rows, .n = w->n_in, .k = w->n_gates, .a = w->sum_g, .b = w->w_ih,
                                            .a_row_step = w->n_gates, .a_k_step = 1, .b_k_step = w->n_in, .b_column_step = 1,
                                            .c = out + w->first_row * w->n_in, .c_row_step = w->n_in});
@@ -364,7 +367,7 @@ static void begin_from(float *to, const float *from, int64_t n) {
     else memset(to, 0, (size_t)n * sizeof *to);
 }
 
-static nx_status prepare_backward(layer *w, bool has_biases) {
+static nx_status prepare_backward(layer *w) {
     const int64_t rows = most_rows(w);
     NX_TRY(new_room(w, rows * w->n_gates, &w->sum_g));
     w->state_g = w->sum_g;
@@ -376,28 +379,25 @@ static nx_status prepare_backward(layer *w, bool has_biases) {
         NX_TRY(new_room(w, rows * w->n_out, &w->out_g));
         NX_TRY(pack(w, w->w_hr, w->n_hidden, w->n_out, w->n_hidden, 1, &w->packed_hr));
     }
-    if (!has_biases) return NX_OK;
+    if (w->b_ih == NULL) return NX_OK;
     w->bias_g = nx_alloc_zeroed(2 * (size_t)w->n_gates * sizeof *w->bias_g);
     return w->bias_g ? NX_OK : nx_fail_memory(2 * (size_t)w->n_gates * sizeof *w->bias_g);
 }
 
-/* Part after part, from the last one on, so that what the gradients of weights are made from is near. hr: of the projection. */
-static nx_status run_backward(layer *w, gradients to, float *hr) {
+/* Part after part, from the last one on, so that what the gradients of weights are made from is near. */
+static nx_status run_backward(layer *w, gradients to) {
     begin_from(w->h_g, w->g_h, w->batch * w->n_out);
     if (w->mode == LSTM) begin_from(w->c_g, w->g_c, w->batch * w->n_hidden);
-    if (w->n_rows == 0) {
-        begin_from(to.ih, NULL, to.ih ? w->n_gates * w->n_in : 0);
-        begin_from(to.hh, NULL, to.hh ? w->n_gates * w->n_out : 0);
-        begin_from(hr, NULL, hr ? w->n_out * w->n_hidden : 0);
-    }
-    for (w->begin = w->n_steps; w->n_rows > 0 && take_last(w);) {
+    w->begin = w->n_steps;
+    do {
+        take_last(w);
         NX_TRY(nx_parallel(w->batch, grain(w), retreat_rows, w));
         NX_TRY(input_gradient(w, to.x));
         NX_TRY(weight_gradient(w, w->sum_g, w->n_gates, w->x + w->first_row * w->n_in, w->n_in, to.ih));
         NX_TRY(weight_gradient(w, w->state_g, w->n_gates, w->before, w->n_out, to.hh));
-        NX_TRY(weight_gradient(w, w->out_g, w->n_out, w->hidden, w->n_hidden, hr));
+        NX_TRY(weight_gradient(w, w->out_g, w->n_out, w->hidden, w->n_hidden, to.hr));
         if (w->bias_g) add_bias_gradients(w);
-    }
+    } while (w->begin > 0);
     if (w->bias_g) put_bias_gradients(w, to.b_ih, to.b_hh);
     return NX_OK;
 }
@@ -424,8 +424,8 @@ nx_status nx__recurrent_backward(nx_run *run, const nx_array *input, const nx_ar
     if (mode == LSTM) NX_TRY_FAIL(take(&w, grad_cy, &w.g_c));
     w.out = (float *)out; /* is read only */
     w.kept = workspace->data;
-    NX_TRY_FAIL(prepare_backward(&w, w.b_ih != NULL));
-    NX_TRY_FAIL(run_backward(&w, (gradients){dx, g_ih, g_hh, g_b_ih, w.b_hh ? g_b_hh : NULL}, w.projects ? g_b_hh : NULL));
+    NX_TRY_FAIL(prepare_backward(&w));
+    NX_TRY_FAIL(run_backward(&w, (gradients){dx, g_ih, g_hh, w.projects ? g_b_hh : NULL, g_b_ih, w.b_hh ? g_b_hh : NULL}));
     if (!w.b_ih && g_b_ih) memset(g_b_ih, 0, (size_t)result3->numel * sizeof(float));
     if (!w.b_hh && !w.projects && g_b_hh) memset(g_b_hh, 0, (size_t)result4->numel * sizeof(float));
     if (mode != LSTM && w.c_g) memset(w.c_g, 0, (size_t)result6->numel * sizeof(float));

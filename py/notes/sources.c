@@ -656,8 +656,8 @@ int nxpy__dict_value(nxpy_trace *trace, PyObject *dict, PyObject *key, PyObject 
     if (names) return frozen_value(trace, dict, key, out);
     *out = PyDict_GetItemWithError(dict, key);
     if (!*out && PyErr_Occurred()) return nxpy__stop_error(trace);
+    note = nxpy__note_find(trace, dict); /* the key's __hash__ and __eq__ may have made others */
     if (nxpy_tensor_check(key) && nxpy__is_made(key)) return 0; /* nothing that existed before holds it */
-    note = nxpy__note_find(trace, dict); /* notes of the key's parts may have moved it */
     if (!note || note->kind == NXPY_NOTE_BORN || note->elements || nxpy__was_written_key(trace, dict, key)) return 0;
     int slot = nxpy__slot_of(trace, dict);
     return slot < 0 ? -1 : nxpy__fetch_number(trace, NXPY_ROW_KEY, slot, key, NULL, 0, out);

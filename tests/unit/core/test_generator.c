@@ -61,8 +61,29 @@ static void test_default_is_shared(void **state) {
     nx_generator_unref(alone);
 }
 
+static void test_places(void **state) {
+    nx_generator *g;
+    nx_generator_place place = {0};
+    assert_false(nx_generator_is_place(&place));
+    OK(nx_generator_new(&g));
+    for (int k = 0; k < 2 * 624 + 2; k++) {
+        nx_generator_mark(g, &place);
+        assert_true(nx_generator_is_place(&place));
+        nx_generator_u32(g);
+    }
+    uint32_t some[700], again[700];
+    nx_generator_mark(g, &place);
+    nx_generator_fill(g, some, 700);
+    nx_generator_return(g, &place);
+    nx_generator_fill(g, again, 700);
+    assert_memory_equal(some, again, sizeof some);
+    place.next++;
+    assert_false(nx_generator_is_place(&place));
+    nx_generator_unref(g);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_default_is_shared)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_default_is_shared), cmocka_unit_test(test_places)};
     pthread_barrier_init(&start, NULL, THREADS);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
