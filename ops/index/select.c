@@ -62,6 +62,7 @@ static nx_status pick_all(const nx_run *run, selection *s, const nx_array *out) 
     if (s->first[pieces] != out->numel)
         return nx_fail(NX_RUNTIME, "%s: %lld elements are selected, not %lld", nx_op_name(run->op), (long long)s->first[pieces],
                        (long long)out->numel);
+    if (out->numel == 0) return NX_OK; /* which may lie nowhere */
     return nx_parallel(pieces, nx_grain(2 * PIECE), pick_pieces, s);
 }
 
