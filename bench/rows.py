@@ -276,11 +276,18 @@ def gpt2_of(torch: Any) -> tuple[Any, Step]:
     return training_of(torch, gpt2)
 
 
-def training_step(torch: Any, made: Callable[[Any], tuple[Any, Any, Any]], mode: str | None) -> Callable[[], Any]:
-    """A step of what `made` gives; mode None: eager."""
+def training_step(
+    torch: Any, made: Callable[[Any], tuple[Any, Any, Any]], mode: str | None, half: bool = False
+) -> Callable[[], Any]:
+    """A step of what `made` gives; mode None: eager; half: what it gives runs under autocast to bfloat16."""
     model, step = training_of(torch, made)
     run = torch.compile(model, mode=mode) if mode else model
-    return lambda: step(run)
+
+    def run_half(*inputs: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return run(*inputs)
+
+    return lambda: step(run_half if half else run)
 
 
 def compile_time(made: Callable[[Any], tuple[Any, Step]]) -> Callable[[Any], float]:
@@ -312,11 +319,29 @@ def two_threads(made: Callable[[Any], tuple[Any, Step]], rounds: int) -> Callabl
     return measured
 
 
-def training(made: Callable[[Any], tuple[Any, Any, Any]], mode: str | None, batches: int) -> Callable[[Any], float]:
+def training(
+    made: Callable[[Any], tuple[Any, Any, Any]], mode: str | None, batches: int, half: bool = False
+) -> Callable[[Any], float]:
+    """A step, under autocast to bfloat16 where `half`."""
+
     def measured(torch: Any) -> float:
-        step = training_step(torch, made, mode)
+        step = training_step(torch, made, mode, half)
         step()
         return per_call(step, 1, batches)
+
+    return measured
+
+
+def half_of_single(made: Callable[[Any], tuple[Any, Any, Any]], rounds: int) -> Callable[[Any], float]:
+    """What a compiled step takes under autocast to bfloat16, of what it takes without; the best of each, in turns."""
+
+    def measured(torch: Any) -> float:
+        steps, best = [training_step(torch, made, "max-autotune", half) for half in (False, True)], [float("inf")] * 2
+        for _ in range(rounds):
+            for k, step in enumerate(steps):
+                step()
+                best[k] = min(best[k], per_call(step, 1, 1))
+        return best[1] / best[0]
 
     return measured
 
@@ -415,6 +440,8 @@ ROWS = [
     Row("nano GPT training step, reduce-overhead", training(nano_gpt, "reduce-overhead", 100), part=0.75),
     Row("GPT-2 124M training step, eager", training(gpt2, None, 5), part=0.62, rounds=2),
     Row("GPT-2 124M training step, max-autotune", training(gpt2, "max-autotune", 5), part=0.62, rounds=2),
+    Row("GPT-2 124M training step, bfloat16", training(gpt2, "max-autotune", 5, half=True), part=0.8, rounds=2),
+    Row("GPT-2's step, bfloat16", half_of_single(gpt2, 5), budget=1, unit="of float32", counterpart=False),
     Row("GPT-2 124M prefill of 256 tokens, compiled", gpt2_prefill, part=0.85, rounds=2),
     Row("nano GPT's step, two threads", two_threads(nano_gpt_of, 60), budget=1 / 1.7, unit="of one", counterpart=False),
     Row("GPT-2's step, two threads", two_threads(gpt2_of, 3), budget=1 / 1.7, unit="of one", counterpart=False),

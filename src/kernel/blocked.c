@@ -4,7 +4,7 @@
  * DEPTH by COLUMNS, stays packed for all of them. A product of few columns takes a as it lies. Sums go on from one block of
  * DEPTH to the next in c, so that an element of the result does not depend on how the product is split over threads: then
  * all of b is packed first, by all threads, and each of them multiplies rectangles of the result. Halves become float32
- * just before they are packed, a block of a and some panels of b at a time. */
+ * where they are packed, and what the last block gives is rounded while it is near. */
 #include "kernel/panel.h"
 
 NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__panels nx__panels)
@@ -18,7 +18,7 @@ enum { DEPTH = 384, DEEPEST = 512, COLUMNS = 1024, NEAR_ROWS = 264 };
 enum { BAD_STEP = 1024 }; /* in elements: 4 KiB apart, lines share a set of the cache */
 /* Columns for which a is not packed: where its rows lie in memory, at most DEPTH from one to the next or more; where its columns do. */
 enum { FEW_NEAR = 512, FEW = 256, FEW_BY_COLUMNS = 64 };
-enum { WIDENED = 128 }; /* columns of b that are widened at a time */
+enum { LINE_OF_HALVES = 32 }; /* as many columns are packed at a time, where they lie by rows */
 
 typedef struct blocks {
     const nx_product *p;
@@ -26,8 +26,8 @@ typedef struct blocks {
     float *b, *a;            /* room for packed panels, and for packed strips of a; a NULL: it is taken as it lies */
     int64_t first_k, k, first_column, columns, first_row, rows;
     bool keeps;              /* the block's panels, for the rows after these */
-    nx_dtype halves;         /* which a and b are, where `wide` is there */
-    float *wide;             /* room for what is widened; NULL: a and b are float32 */
+    nx_dtype dtype;          /* of a and b */
+    const nx_halves *out;    /* where the result is rounded to; NULL: it is p->c */
 } blocks;
 
 /* How many of k sums go on in registers. A few more than DEPTH are no reason to come back to c. */
@@ -52,16 +52,27 @@ static int64_t seen_from(const nx_product *p, int64_t row, int64_t column, int64
     return p->seen + seen[p->part];
 }
 
+/* Numbers of a and b, from one on. */
+static const void *of_a(const blocks *w, int64_t row, int64_t k) {
+    const int64_t at = row * w->p->a_row_step + k * w->p->a_k_step;
+    return w->dtype == NX_F32 ? (const void *)(w->p->a + at) : (const uint16_t *)(const void *)w->p->a + at;
+}
+
+static const void *of_b(const blocks *w, int64_t k, int64_t column) {
+    const int64_t at = k * w->p->b_k_step + column * w->p->b_column_step;
+    return w->dtype == NX_F32 ? (const void *)(w->p->b + at) : (const uint16_t *)(const void *)w->p->b + at;
+}
+
 /* The panel that begins at column j of the block. */
 static nx__panel panel_at(const blocks *w, int64_t j) {
     const nx_product *p = w->p;
     int64_t column = w->first_column + j;
-    bool starts = p->start && w->first_k + w->k == p->k;
-    return (nx__panel){.a = w->a ? w->a : p->a + w->first_row * p->a_row_step + w->first_k * p->a_k_step,
+    const bool is_last = w->first_k + w->k == p->k, starts = p->start && is_last;
+    nx__panel panel = {.a = w->a ? w->a : of_a(w, w->first_row, w->first_k),
                        .in_strips = w->a != NULL,
                        .a_row_step = p->a_row_step,
                        .a_k_step = p->a_k_step,
-                       .b = p->b + w->first_k * p->b_k_step + column * p->b_column_step,
+                       .b = of_b(w, w->first_k, column),
                        .b_k_step = p->b_k_step,
                        .b_column_step = p->b_column_step,
                        .packed = w->keeps ? w->b + j * w->k : w->b,
@@ -74,67 +85,50 @@ static nx__panel panel_at(const blocks *w, int64_t j) {
                        .c_row_step = p->c_row_step,
                        .start = starts ? p->start + w->first_row * p->start_row_step + column : NULL,
                        .start_row_step = starts ? p->start_row_step : 0,
-                       .add = p->add || w->first_k > 0};
-}
-
-/* `lines` x k halves into w->wide, as they lie: one of the steps is 1 and stays so, the other one becomes k or `lines`. A row is
- * asked for while the one before it is widened, for the processor does not guess where short rows go on. */
-static void widen(const blocks *w, const float *data, int64_t at, int64_t line_step, int64_t k_step, int64_t lines) {
-    const uint16_t *from = (const uint16_t *)(const void *)data + at;
-    const int64_t rows = k_step == 1 ? lines : w->k, n = k_step == 1 ? w->k : lines, step = k_step == 1 ? line_step : k_step;
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t i = 0; i < n && r + 1 < rows; i += 32) __builtin_prefetch(from + (r + 1) * step + i);
-        nx_cast(NX_F32, (char *)(w->wide + r * n), sizeof(float), w->halves, (const char *)(from + r * step), sizeof *from, n);
+                       .add = p->add || w->first_k > 0,
+                       .dtype = w->dtype};
+    if (w->out && is_last) {
+        panel.rounded = w->out->data + w->first_row * w->out->row_step + column * w->out->column_step;
+        panel.rounded_row_step = w->out->row_step, panel.rounded_column_step = w->out->column_step;
     }
+    return panel;
 }
 
 static void pack_rows(const blocks *w) {
     const nx_product *p = w->p;
-    const int64_t at = w->first_row * p->a_row_step + w->first_k * p->a_k_step;
-    if (w->wide) {
-        const bool by_rows = p->a_k_step == 1;
-        widen(w, p->a, at, p->a_row_step, p->a_k_step, w->rows);
-        w->panels->pack_a(w->a, w->wide, by_rows ? w->k : 1, by_rows ? 1 : w->rows, w->k, w->rows);
-    } else if (w->a) {
-        w->panels->pack_a(w->a, p->a + at, p->a_row_step, p->a_k_step, w->k, w->rows);
-    }
+    if (w->a) w->panels->pack_a(w->a, of_a(w, w->first_row, w->first_k), w->dtype, p->a_row_step, p->a_k_step, w->k, w->rows);
 }
 
-/* Where b of the whole panel after the one at column j lies, which is at `b`; NULL: there is none. */
-static const float *panel_after(const blocks *w, const float *b, int64_t j) {
+/* Where b of the whole panel after that at column j lies; NULL: there is none. */
+static const void *panel_after(const blocks *w, int64_t j, int64_t width) {
     const nx_product *p = w->p;
-    const int64_t width = w->panels->columns;
-    if (w->first_column + j + 2 * width <= p->n) return b + width * p->b_column_step;
+    if (w->first_column + j + 2 * width <= p->n) return of_b(w, w->first_k, w->first_column + j + width);
     bool goes_on = w->first_k + w->k < p->k && p->n >= width;
-    return goes_on ? b - j * p->b_column_step + w->k * p->b_k_step : NULL;
+    return goes_on ? of_b(w, w->first_k + w->k, w->first_column) : NULL;
 }
 
-/* b of the panel at column j, out of `wide`, where it is brought with those after it. */
-static void take_widened(const blocks *w, int64_t j, nx__panel *panel) {
-    const int64_t first = j / WIDENED * WIDENED, columns = nx_least(WIDENED, w->columns - first);
-    const nx_product *p = w->p;
-    const bool by_columns = p->b_k_step == 1;
-    const int64_t at = w->first_k * p->b_k_step + (w->first_column + j) * p->b_column_step;
-    if (j == first) widen(w, p->b, at, p->b_column_step, p->b_k_step, columns);
-    panel->b_column_step = by_columns ? w->k : 1;
-    panel->b_k_step = by_columns ? 1 : columns;
-    panel->b = w->wide + (j - first) * panel->b_column_step;
+/* All rows of the block meet the panels from column j on. Returns how many columns these have. */
+static int64_t multiply_panels(const blocks *w, int64_t j) {
+    const int64_t width = w->panels->columns;
+    nx__panel panel = panel_at(w, j);
+    if (w->first_row > 0) { /* the rows before these have packed all panels */
+        w->panels->multiply(&panel, w->rows, w->columns);
+        return w->columns;
+    }
+    const bool is_single = w->dtype == NX_F32;
+    const int64_t together = is_single || w->p->b_k_step == 1 || width > LINE_OF_HALVES ? width : LINE_OF_HALVES;
+    const int64_t columns = nx_least(together, w->columns - j);
+    panel.ahead = panel_after(w, j, together);
+    panel.ahead_bytes = is_single ? sizeof(float) : sizeof(uint16_t);
+    if (!is_single) w->panels->pack_b(panel.packed, panel.b, w->dtype, w->p->b_k_step, w->p->b_column_step, w->k, columns);
+    panel.is_packed = !is_single;
+    w->panels->multiply(&panel, w->rows, columns);
+    return columns;
 }
 
 static void multiply_block(const blocks *w) {
-    const int64_t width = w->panels->columns;
     pack_rows(w);
-    if (w->first_row > 0) { /* the rows before these have packed all panels */
-        const nx__panel panels = panel_at(w, 0);
-        w->panels->multiply(&panels, w->rows, w->columns);
-        return;
-    }
-    for (int64_t j = 0; j < w->columns; j += width) {
-        nx__panel panel = panel_at(w, j);
-        if (w->wide) take_widened(w, j, &panel);
-        else panel.ahead = panel_after(w, panel.b, j);
-        w->panels->multiply(&panel, w->rows, nx_least(width, w->columns - j));
-    }
+    for (int64_t j = 0; j < w->columns;) j += multiply_panels(w, j);
 }
 
 bool nx_product_runs(void) { return nx__panels_get()->fused; }
@@ -168,18 +162,21 @@ static void run_blocks(blocks w, bool packs) {
 
 nx_status nx_product_run(const nx_product *p) {
     size_t room = nx_product_room(p->m, p->n, p->k);
-    blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_room_new(sizeof(float) * room)};
+    blocks w = {.p = p, .panels = nx__panels_get(), .b = p->room ? p->room : nx_room_new(sizeof(float) * room), .dtype = NX_F32};
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
     run_blocks(w, pays_to_pack(p, p->n));
     if (p->room == NULL) nx_room_free(w.b);
     return NX_OK;
 }
 
-nx_status nx_product_run_halves(const nx_product *p, nx_dtype halves) {
-    size_t packed = nx_product_room(p->m, p->n, p->k), wide = (size_t)depth_of(p->k) * NEAR_ROWS; /* rows of a, or WIDENED of b */
-    blocks w = {.p = p, .panels = nx__panels_get(), .b = nx_room_new(sizeof(float) * (packed + wide)), .halves = halves};
-    if (w.b == NULL) return nx_fail_memory(sizeof(float) * (packed + wide));
-    w.wide = w.b + packed;
+nx_status nx_product_run_halves(const nx_product *p, const nx_halves *out) {
+    const bool goes_on = depth_of(p->k) < p->k;
+    const size_t packed = nx_product_room(p->m, p->n, p->k), room = packed + (goes_on ? (size_t)(p->m * p->n) : 0);
+    nx_product whole = *p;
+    blocks w = {.p = &whole, .panels = nx__panels_get(), .b = nx_room_new(sizeof(float) * room), .dtype = out->dtype, .out = out};
+    if (w.b == NULL) return nx_fail_memory(sizeof(float) * room);
+    whole.c = goes_on ? w.b + packed : w.b; /* of one block nothing is written there */
+    whole.c_row_step = goes_on ? p->n : 0;
     run_blocks(w, true);
     nx_room_free(w.b);
     return NX_OK;
@@ -209,7 +206,7 @@ static nx_status pack_panels(void *arg, int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; j++) {
         int64_t column = j * w->level->columns;
         const float *from = p->b + w->first_k * p->b_k_step + (w->first + column) * p->b_column_step;
-        w->level->pack_b(w->b + column * w->k, from, p->b_k_step, p->b_column_step, w->k,
+        w->level->pack_b(w->b + column * w->k, from, NX_F32, p->b_k_step, p->b_column_step, w->k,
                          nx_least(w->level->columns, w->columns - column));
     }
     return NX_OK;
@@ -217,7 +214,7 @@ static nx_status pack_panels(void *arg, int64_t begin, int64_t end) {
 
 /* Rows row .. row + rows meet panels panel .. end. `strips` is room for them, packed; NULL: they are taken as they lie. */
 static void multiply_rows(const spread *w, int64_t row, int64_t rows, int64_t panel, int64_t end, float *strips) {
-    blocks block = {.p = w->p, .panels = w->level, .a = strips, .first_row = row, .rows = rows};
+    blocks block = {.p = w->p, .panels = w->level, .a = strips, .first_row = row, .rows = rows, .dtype = NX_F32};
     const int64_t column = panel * w->level->columns;
     for (block.first_k = w->first_k; block.first_k < w->first_k + w->k; block.first_k += block.k) {
         block.k = nx_least(depth_of(w->p->k), w->p->k - block.first_k);

@@ -162,14 +162,14 @@ static void put_places(const convolution *c, int64_t channel, float *to, const f
             nx__put(c->tail, channel + r, c->to, to + at / plane * image_step + r * plane + at % plane, from + r * from_step + done,
                     length);
     }
-    for (int64_t r = 0; r < rows && !l->plain; r++, to += plane, from += from_step) {
-        for (int64_t done = 0; done < n;) {
-            int64_t at = first + done, w = at % l->count[2], length = nx_least(l->count[2] - w, n - done);
-            int64_t h = at / l->count[2] % l->count[1], d = at / l->count[2] / l->count[1] % l->count[0];
-            int64_t z = l->to_first[0] + d * l->to_step[0], y = l->to_first[1] + h * l->to_step[1];
-            float *row = to + at / volume(l->count) * image_step + (z * c->size[1] + y) * c->size[2] + l->to_first[2] + w * l->to_step[2];
-            for (int64_t j = 0; j < length; j++) row[j * l->to_step[2]] = from[done + j];
-            done += length;
+    for (int64_t done = 0, length; !l->plain && done < n; done += length) { /* a row of places, or a part of one */
+        const int64_t at = first + done, w = at % l->count[2], right = l->to_step[2];
+        const int64_t h = at / l->count[2] % l->count[1], d = at / l->count[2] / l->count[1] % l->count[0];
+        const int64_t z = l->to_first[0] + d * l->to_step[0], y = l->to_first[1] + h * l->to_step[1];
+        float *row = to + at / volume(l->count) * image_step + (z * c->size[1] + y) * c->size[2] + l->to_first[2] + w * right;
+        length = nx_least(l->count[2] - w, n - done);
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t j = 0; j < length; j++) row[r * plane + j * right] = from[r * from_step + done + j];
         }
     }
 }
@@ -210,7 +210,7 @@ static void multiply_rows(const convolution *c, const tile *t, int64_t row, int6
     nx__panel p = {.a = t->weights + row * l->a_step + first_k, .a_row_step = l->a_step, .a_k_step = 1, .k = k,
                    .b_k_step = l->apart, .b_column_step = 1, .c_row_step = t->c_step, .start_row_step = width, .add = first_k > 0};
     if (packs) {
-        c->panels->pack_a(t->strip, p.a, p.a_row_step, 1, k, rows);
+        c->panels->pack_a(t->strip, p.a, NX_F32, p.a_row_step, 1, k, rows);
         p.a = t->strip;
         p.a_row_step = 1;
         p.a_k_step = rows;
@@ -585,12 +585,41 @@ static nx_status fill_results(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+/* ---- a small side of one place, which is a product of matrices ----------------------------------------------------------- */
+/* Whether the big side is one window, all of it. */
+static bool is_one_window(const nx_windows *w) {
+    bool is_whole = w->groups == 1 && volume(w->small) == 1;
+    for (int d = 0; d < 3; d++) is_whole &= w->padding[d] == 0 && w->big[d] == w->kernel[d] && (w->kernel[d] == 1 || w->dilation[d] == 1);
+    return is_whole;
+}
+
+/* The small side's channels, image by image, times the weights, whose rows are windows. */
+static nx_status spread_window(const nx_windows *w, const float *small, const float *weight, const float *bias, float *big) {
+    const int64_t taps = volume(w->kernel), n = w->big_channels * taps;
+    float *start = bias ? nx_room_new(sizeof *start * (size_t)n) : NULL;
+    if (bias && start == NULL) return nx_fail_memory(sizeof *start * (size_t)n);
+    for (int64_t j = 0; bias && j < n; j++) start[j] = bias[j / taps];
+    nx_status status = nx_product_spread(&(nx_product){
+        .m = w->images, .n = n, .k = w->small_channels, .a = small, .a_row_step = w->small_channels, .a_k_step = 1, .b = weight,
+        .b_k_step = n, .b_column_step = 1, .c = big, .c_row_step = n, .start = start});
+    nx_room_free(start);
+    return status;
+}
+
+static nx_status weigh_window(const nx_windows *w, const float *big, const float *small, float *weight) {
+    const int64_t n = w->big_channels * volume(w->kernel);
+    return nx_product_spread(&(nx_product){.m = w->small_channels, .n = n, .k = w->images, .a = small, .a_row_step = 1,
+                                           .a_k_step = w->small_channels, .b = big, .b_k_step = n, .b_column_step = 1, .c = weight,
+                                           .c_row_step = n});
+}
+
 nx_status nx_convolve_spread(const nx_windows *w, const float *small, const float *weight, const float *bias, float *big) {
     nx_status status = NX_OK;
     nx__planes p;
     convolution c = {.groups = w->groups, .from_channels = w->small_channels, .bias = bias, .to = big};
     int64_t phases = volume(w->stride), n = 0, reached = 0;
     if (nx__winograd_suits(w)) return nx__winograd(w, true, small, weight, bias, NULL, big);
+    if (is_one_window(w)) return spread_window(w, small, weight, bias, big);
     memcpy(c.size, w->big, sizeof c.size);
     lattice *lattices = nx_alloc_zeroed(sizeof *lattices * (size_t)phases);
     if (lattices == NULL) return nx_fail_memory(sizeof *lattices * (size_t)phases);
@@ -733,6 +762,7 @@ nx_status nx_convolve_weigh(const nx_windows *w, const float *big, const float *
     nx__planes p;
     lattice l;
     if (nx__winograd_suits_weights(w)) return nx__winograd_weigh(w, big, small, weight);
+    if (is_one_window(w)) return weigh_window(w, big, small, weight);
     plan_gather(w, big, true, &p);
     NX_TRY(plan_windows(w, &p, &l));
     weighing v = {.w = w, .p = &p, .l = &l, .small = small};

@@ -287,31 +287,28 @@ static void widen_start(const by_halves *h, int64_t row, int64_t column, nx_prod
                 (const char *)start->data + ((row + r) * row_step + column * column_step) * bytes, column_step * bytes, part->n);
 }
 
-static nx_status run_half_cell(const by_halves *h, int64_t row, int64_t column, float *c, float *start) {
+static nx_status run_half_cell(const by_halves *h, int64_t row, int64_t column, float *start) {
     const nx_array *out = h->out;
     const nx_product *p = &h->p;
-    const int64_t bytes = (int64_t)nx_dtype_bytes(out->dtype);
+    const nx_halves to = {(nx_dtype)out->dtype, (uint16_t *)out->data + row * out->strides[0] + column * out->strides[1],
+                          out->strides[0], out->strides[1]};
     nx_product part = *p;
     part.m = nx_least(h->rows, p->m - row), part.n = nx_least(h->columns, p->n - column);
     part.a = (const void *)((const uint16_t *)(const void *)p->a + row * p->a_row_step);
     part.b = (const void *)((const uint16_t *)(const void *)p->b + column * p->b_column_step);
-    part.c = c, part.c_row_step = part.n;
     if (h->start) widen_start(h, row, column, &part, start);
-    NX_TRY(nx_product_run_halves(&part, (nx_dtype)out->dtype));
-    for (int64_t r = 0; r < part.m; r++)
-        nx_cast(out->dtype, (char *)out->data + ((row + r) * out->strides[0] + column * out->strides[1]) * bytes, out->strides[1] * bytes,
-                NX_F32, (const char *)(c + r * part.n), sizeof *c, part.n);
-    return NX_OK;
+    return nx_product_run_halves(&part, &to);
 }
 
 static nx_status run_half_cells(void *arg, int64_t begin, int64_t end) {
     const by_halves *h = arg;
-    const size_t room = (size_t)(h->rows * h->columns), bytes = sizeof(float) * room * (h->start ? 2 : 1);
-    float *c = nx_room_new(bytes);
-    nx_status status = c ? NX_OK : nx_fail_memory(bytes);
+    const bool has_rows = h->start && nx_start_step(h->start, 0);
+    const size_t bytes = sizeof(float) * (size_t)(h->start ? h->columns * (has_rows ? h->rows : 1) : 0);
+    float *start = bytes ? nx_room_new(bytes) : NULL;
+    nx_status status = start || bytes == 0 ? NX_OK : nx_fail_memory(bytes);
     for (int64_t cell = begin; cell < end && status == NX_OK; cell++)
-        status = run_half_cell(h, cell / h->across * h->rows, cell % h->across * h->columns, c, c + room);
-    nx_room_free(c);
+        status = run_half_cell(h, cell / h->across * h->rows, cell % h->across * h->columns, start);
+    nx_room_free(start);
     return status;
 }
 

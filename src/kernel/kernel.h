@@ -116,8 +116,10 @@ typedef struct nx_product {
 bool nx_product_runs(void);
 size_t nx_product_room(int64_t m, int64_t n, int64_t k);
 NX_MUST_USE nx_status nx_product_run(const nx_product *p);
-/* The same product of halves, NX_F16 or NX_BF16, which are widened where they are packed: a and b are read as such. p->room is not. */
-NX_MUST_USE nx_status nx_product_run_halves(const nx_product *p, nx_dtype halves);
+/* The same product of halves, NX_F16 or NX_BF16, as which a and b are read; the result, rounded once, goes to `out`. p->c, p->add and
+ * p->room are not read; what is added is float32. */
+typedef struct nx_halves { nx_dtype dtype; uint16_t *data; int64_t row_step, column_step; } nx_halves;
+NX_MUST_USE nx_status nx_product_run_halves(const nx_product *p, const nx_halves *out);
 /* The same bits, on as many threads as it is worth; needs no room. */
 NX_MUST_USE nx_status nx_product_spread(const nx_product *p);
 /* The same bits with b packed once for many products, at any level: nx_product_packed(n, k) numbers at a multiple of 64, which

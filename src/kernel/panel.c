@@ -4,69 +4,157 @@
  * The vectors are GCC's, whose operations are those of the elements. */
 #include "kernel/panel.h"
 
-enum { WIDE = NX_LANES, VECTORS = NX__PANEL_VECTORS, WIDEST = VECTORS * WIDE, ROWS = 6 };
+enum { WIDE = NX_LANES, VECTORS = NX__PANEL_VECTORS, WIDEST = VECTORS * WIDE, ROWS = 6, EIGHT = 8 };
 typedef float wide __attribute__((vector_size(4 * NX_LANES)));
 typedef float loose __attribute__((vector_size(4 * NX_LANES), aligned(4), may_alias));
 typedef int32_t places __attribute__((vector_size(4 * NX_LANES)));
 #define UNROLL _Pragma("GCC unroll 16")
 
+/* ---- numbers of an operand: float32, or halves that become it ------------------------------------------- */
+#define INLINE static inline __attribute__((always_inline))
+typedef uint32_t bits __attribute__((vector_size(4 * NX_LANES)));
+typedef uint16_t halves __attribute__((vector_size(2 * NX_LANES)));
+typedef uint16_t loose_halves __attribute__((vector_size(2 * NX_LANES), aligned(2), may_alias));
+
+INLINE wide load(const void *from, int64_t at, const nx_dtype dtype) {
+    const uint16_t *narrow = (const uint16_t *)from + at;
+    if (dtype == NX_F32) return *(const loose *)((const float *)from + at);
+    if (dtype == NX_BF16) return (wide)(__builtin_convertvector(*(const loose_halves *)narrow, bits) << 16);
+    float x[WIDE];
+    nx_widen_f16(x, narrow, WIDE);
+    return *(const loose *)x;
+}
+
+INLINE float load_one(const void *from, int64_t at, const nx_dtype dtype) {
+    const uint16_t *narrow = (const uint16_t *)from + at;
+    if (dtype == NX_F32) return ((const float *)from)[at];
+    return dtype == NX_BF16 ? nx_load_bf16(*narrow) : nx_widen_one_f16(*narrow);
+}
+
+/* As nx_store_bf16(), a vector at once; what does not fill one goes one by one. */
+INLINE void narrow(uint16_t *to, const float *from, nx_dtype dtype, int64_t n) {
+    int64_t j = 0;
+    if (dtype == NX_F16) {
+        nx_narrow_f16(to, from, n);
+        return;
+    }
+    for (; j + WIDE <= n; j += WIDE) {
+        const wide x = *(const loose *)(from + j);
+        const bits number = (bits)(x == x), rounded = (bits)x + 0x7fff + ((bits)x >> 16 & 1);
+        *(loose_halves *)(to + j) = __builtin_convertvector(((number & rounded) | (~number & 0x7fc00000)) >> 16, halves);
+    }
+    for (; j < n; j++) to[j] = nx_store_bf16(from[j]);
+}
+
 /* ---- packing --------------------------------------------------------------------------------------------- */
-/* WIDE x WIDE elements: to[k*to_step + column] = from[column*from_step + k]. */
-static inline void transpose(float *to, int64_t to_step, const float *from, int64_t from_step) {
+/* WIDE x WIDE elements: to[k*to_step + column] = from[at + column*from_step + k], of which there may be fewer columns. */
+INLINE void transpose(float *to, int64_t to_step, const void *from, int64_t at, int64_t from_step, int64_t columns, const nx_dtype dtype) {
     wide x[WIDE];
-    UNROLL for (int r = 0; r < WIDE; r++) x[r] = *(const loose *)(from + r * from_step);
+    if (NX_LIKELY(columns == WIDE)) {
+        UNROLL for (int r = 0; r < WIDE; r++) x[r] = load(from, at + r * from_step, dtype);
+    } else {
+        for (int r = 0; r < WIDE; r++) x[r] = r < columns ? load(from, at + r * from_step, dtype) : (wide){0};
+    }
     NX_TURN(x)
     UNROLL for (int r = 0; r < WIDE; r++) *(loose *)(to + r * to_step) = x[r];
 }
 
-static void pack_plain(float *to, const float *b, int64_t k_step, int64_t column_step, int64_t k, int64_t columns) {
-    for (int64_t i = 0; i < k; i++, to += WIDEST, b += k_step) {
-        for (int64_t j = 0; j < columns; j++) to[j] = b[j * column_step];
+/* At most WIDEST columns, number by number. */
+INLINE void pack_plain(float *to, const void *b, int64_t at, int64_t k_step, int64_t column_step, int64_t k, int64_t columns,
+                       const nx_dtype dtype) {
+    for (int64_t i = 0; i < k; i++, to += WIDEST, at += k_step) {
+        for (int64_t j = 0; j < columns; j++) to[j] = load_one(b, at + j * column_step, dtype);
         for (int64_t j = columns; j < WIDEST; j++) to[j] = 0;
     }
 }
 
-static void pack_b(float *to, const float *b, int64_t k_step, int64_t column_step, int64_t k, int64_t columns) {
-    int64_t done = 0;
-    if (column_step == 1 && columns == WIDEST) {
-        for (; done < k; done++, to += WIDEST, b += k_step) {
-            UNROLL for (int v = 0; v < VECTORS; v++) ((wide *)to)[v] = ((const loose *)b)[v];
+/* Whole panels out of rows, which are read but once. */
+INLINE void pack_panels(float *to, const void *b, int64_t k_step, int64_t k, int64_t panels, const nx_dtype dtype) {
+    for (int64_t i = 0, at = 0; i < k; i++, at += k_step) {
+        for (int64_t n = 0; n < panels; n++) {
+            UNROLL for (int v = 0; v < VECTORS; v++)
+                *(wide *)(to + (n * k + i) * WIDEST + v * WIDE) = load(b, at + n * WIDEST + v * WIDE, dtype);
         }
-    } else if (k_step == 1 && columns == WIDEST) {
-        done = k / WIDE * WIDE;
-        for (int v = 0; v < VECTORS; v++) {
-            const float *columns_v = b + v * WIDE * column_step;
-            for (int64_t i = 0; i < done; i += WIDE) transpose(to + i * WIDEST + v * WIDE, WIDEST, columns_v + i, column_step);
-        }
-        to += done * WIDEST;
-        b += done;
     }
-    pack_plain(to, b, k_step, column_step, k - done, columns);
 }
 
-/* ROWS rows of a whose numbers lie side by side. */
-static void pack_strip(float *to, const float *a, int64_t row_step, int64_t k) {
+/* At most WIDEST columns out of rows. */
+INLINE void pack_by_rows(float *to, const void *b, int64_t at, int64_t k_step, int64_t k, int64_t columns, const nx_dtype dtype) {
+    for (int64_t i = 0; i < k; i++, to += WIDEST, at += k_step) {
+        int64_t j = 0;
+        for (; j + WIDE <= columns; j += WIDE) *(wide *)(to + j) = load(b, at + j, dtype);
+        for (; j < columns; j++) to[j] = load_one(b, at + j, dtype);
+        for (; j < WIDEST; j++) to[j] = 0;
+    }
+}
+
+/* At most WIDEST columns whose numbers lie side by side. */
+INLINE void pack_by_columns(float *to, const void *b, int64_t at, int64_t column_step, int64_t k, int64_t columns, const nx_dtype dtype) {
+    const int64_t turned = k / WIDE * WIDE;
+    for (int64_t j = 0; j < WIDEST; j += WIDE, at += WIDE * column_step) {
+        const int64_t n = columns - j;
+        for (int64_t i = 0; i < turned && n >= WIDE; i += WIDE)
+            transpose(to + i * WIDEST + j, WIDEST, b, at + i, column_step, WIDE, dtype);
+        for (int64_t i = 0; i < turned && n < WIDE; i += WIDE)
+            transpose(to + i * WIDEST + j, WIDEST, b, at + i, column_step, n, dtype);
+    }
+    pack_plain(to + turned * WIDEST, b, at - WIDEST * column_step + turned, 1, column_step, k - turned, columns, dtype);
+}
+
+INLINE void pack_b_of(float *to, const void *b, int64_t k_step, int64_t column_step, int64_t k, int64_t columns, const nx_dtype dtype) {
+    const int64_t panels = column_step == 1 ? columns / WIDEST : 0;
+    pack_panels(to, b, k_step, k, panels, dtype);
+    for (int64_t at = panels * WIDEST; at < columns; at += WIDEST) {
+        float *panel = to + at * k;
+        const int64_t n = nx_least(WIDEST, columns - at);
+        if (column_step == 1) pack_by_rows(panel, b, at, k_step, k, n, dtype);
+        else if (k_step == 1) pack_by_columns(panel, b, at * column_step, column_step, k, n, dtype);
+        else pack_plain(panel, b, at * column_step, k_step, column_step, k, n, dtype);
+    }
+}
+
+static void pack_b(float *to, const void *b, nx_dtype dtype, int64_t k_step, int64_t column_step, int64_t k, int64_t columns) {
+    if (dtype == NX_F32) pack_b_of(to, b, k_step, column_step, k, columns, NX_F32);
+    else if (dtype == NX_BF16) pack_b_of(to, b, k_step, column_step, k, columns, NX_BF16);
+    else pack_b_of(to, b, k_step, column_step, k, columns, NX_F16);
+}
+
+/* ROWS rows of a, from `at` on, whose numbers lie side by side. */
+INLINE void pack_strip(float *to, const void *a, int64_t at, int64_t row_step, int64_t k, const nx_dtype dtype) {
     int64_t i = 0;
     for (; WIDE >= ROWS && i + WIDE <= k - ROWS; i += WIDE) { /* what a store writes behind its ROWS numbers, those after it write anew */
         wide x[WIDE] = {{0}};
-        UNROLL for (int r = 0; r < ROWS && r < WIDE; r++) x[r] = *(const loose *)(a + r * row_step + i);
+        UNROLL for (int r = 0; r < ROWS && r < WIDE; r++) x[r] = load(a, at + r * row_step + i, dtype);
         NX_TURN(x)
         UNROLL for (int q = 0; q < WIDE; q++) *(loose *)(to + (i + q) * ROWS) = x[q];
     }
     for (; i < k; i++) {
-        for (int r = 0; r < ROWS; r++) to[i * ROWS + r] = a[r * row_step + i];
+        for (int r = 0; r < ROWS; r++) to[i * ROWS + r] = load_one(a, at + r * row_step + i, dtype);
     }
 }
 
+typedef float loose_eight __attribute__((vector_size(32), aligned(4), may_alias));
+typedef uint32_t eight_bits __attribute__((vector_size(32)));
+typedef uint16_t eight_halves __attribute__((vector_size(16), aligned(2), may_alias));
+
+INLINE void copy_eight(float *to, const void *from, int64_t at, const nx_dtype dtype) {
+    const uint16_t *narrow = (const uint16_t *)from + at;
+    if (dtype == NX_F32) *(loose_eight *)to = *(const loose_eight *)((const float *)from + at);
+    else if (dtype == NX_F16) nx_widen_f16(to, narrow, EIGHT);
+    else *(loose_eight *)to = (loose_eight)(__builtin_convertvector(*(const eight_halves *)narrow, eight_bits) << 16);
+}
+
 /* `strips` times ROWS rows of a that lie side by side: whole lines are read. */
-static void pack_columns(float *to, const float *a, int64_t k_step, int64_t k, int64_t strips) {
+INLINE void pack_columns(float *to, const void *a, int64_t at, int64_t k_step, int64_t k, int64_t strips, const nx_dtype dtype) {
     int64_t i = 0;
     /* What is written too much, the next k writes anew. */
-    for (; WIDE == 8 && i < k - 1 && k_step >= strips * ROWS + WIDE - ROWS; i++, a += k_step) {
-        for (int64_t s = 0; s < strips; s++) *(loose *)(to + (s * k + i) * ROWS) = *(const loose *)(a + s * ROWS);
+    for (; WIDE >= EIGHT && i < k - 1 && k_step >= strips * ROWS + EIGHT - ROWS; i++, at += k_step) {
+        for (int64_t s = 0; s < strips; s++) copy_eight(to + (s * k + i) * ROWS, a, at + s * ROWS, dtype);
     }
-    for (; i < k; i++, a += k_step) {
-        for (int64_t s = 0; s < strips; s++) memcpy(to + (s * k + i) * ROWS, a + s * ROWS, ROWS * sizeof *to);
+    for (; i < k; i++, at += k_step) {
+        for (int64_t s = 0; s < strips; s++) {
+            UNROLL for (int r = 0; r < ROWS; r++) to[(s * k + i) * ROWS + r] = load_one(a, at + s * ROWS + r, dtype);
+        }
     }
 }
 
@@ -79,17 +167,24 @@ static int64_t rest_of(int64_t rows) {
     return rows > ROWS && (rest == 1 || rest == 2) ? rest + ROWS : rest;
 }
 
-static void pack_a(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t rows) {
+INLINE void pack_a_of(float *to, const void *a, int64_t row_step, int64_t k_step, int64_t k, int64_t rows, const nx_dtype dtype) {
     const int64_t rest = rest_of(rows);
-    for (int64_t n; rows > rest; rows -= n, to += n * k, a += n * row_step) {
+    int64_t at = 0;
+    for (int64_t n; rows > rest; rows -= n, to += n * k, at += n * row_step) {
         n = row_step == 1 ? nx_least(SIDE_BY_SIDE, (rows - rest) / ROWS) * ROWS : ROWS;
-        if (row_step == 1) pack_columns(to, a, k_step, k, n / ROWS);
-        else pack_strip(to, a, row_step, k);
+        if (row_step == 1) pack_columns(to, a, at, k_step, k, n / ROWS, dtype);
+        else pack_strip(to, a, at, row_step, k, dtype);
     }
-    for (int64_t i = 0; i < k; i++, to += rows, a += k_step) {
-        if (rows == WIDE && row_step == 1) *(loose *)to = *(const loose *)a;
-        else for (int64_t r = 0; r < rows; r++) to[r] = a[r * row_step];
+    for (int64_t i = 0; i < k; i++, to += rows, at += k_step) {
+        if (rows == WIDE && row_step == 1) *(loose *)to = load(a, at, dtype);
+        else for (int64_t r = 0; r < rows; r++) to[r] = load_one(a, at + r * row_step, dtype);
     }
+}
+
+static void pack_a(float *to, const void *a, nx_dtype dtype, int64_t row_step, int64_t k_step, int64_t k, int64_t rows) {
+    if (dtype == NX_F32) pack_a_of(to, a, row_step, k_step, k, rows, NX_F32);
+    else if (dtype == NX_BF16) pack_a_of(to, a, row_step, k_step, k, rows, NX_BF16);
+    else pack_a_of(to, a, row_step, k_step, k, rows, NX_F16);
 }
 
 /* ---- multiplying ----------------------------------------------------------------------------------------- */
@@ -110,7 +205,8 @@ static inline __attribute__((always_inline)) wide follow(const wide x, float fac
 #define DEFINE_KERNEL(name, R, V, POINTERS, AT, NEXT, LOAD, MOVE)                                             \
     static __attribute__((noinline)) void name(const nx__panel *p, float *c, int64_t c_row_step,              \
                                                const float *start, int64_t start_row_step) {                  \
-        const float *b = p->is_packed ? p->packed : p->b, *next = p->next;                                    \
+        const float *b = p->is_packed ? p->packed : p->b;                                                     \
+        const char *next = p->next;                                                                           \
         float *packed = p->packed;                                                                            \
         const int64_t k = p->k, step = p->a_row_step, k_step = p->a_k_step, b_step = p->b_k_step;             \
         const int64_t next_step = p->next_step;                                                               \
@@ -190,21 +286,41 @@ static kernel_fn *const by_rows[VECTORS + 1][NX__PANEL_MOST_ROWS + 1] = {EACH_SI
                  *const by_columns[VECTORS + 1][NX__PANEL_MOST_ROWS + 1] = {EACH_SIZE(BY_COLUMNS)};
 static const int heights[] = {12, 6, 4, 3, 2, 1};
 
-/* Whole vectors are computed; of the last one the columns that c has are copied. */
+static void store_rounded(const nx__panel *p, const float *part, int rows, int64_t columns) {
+    uint16_t *to = p->rounded, apart[WIDEST];
+    for (int r = 0; r < rows; r++, part += WIDEST, to += p->rounded_row_step) {
+        if (columns == WIDEST && p->rounded_column_step == 1) {
+            narrow(to, part, p->dtype, WIDEST);
+        } else {
+            narrow(apart, part, p->dtype, columns);
+            for (int64_t j = 0; j < columns; j++) to[j * p->rounded_column_step] = apart[j];
+        }
+    }
+}
+
+INLINE void copy(float *to, const float *from, int64_t n) {
+    int64_t j = 0;
+    for (; j + WIDE <= n; j += WIDE) *(loose *)(to + j) = *(const loose *)(from + j);
+    for (; j < n; j++) to[j] = from[j];
+}
+
+/* Whole vectors are computed; of the last one the columns that c has are copied, or of all of them what they are rounded to. */
 static void multiply_part(const nx__panel *p, kernel_fn *kernel, int rows, int64_t columns) {
     _Alignas(64) float part[NX__PANEL_MOST_ROWS * WIDEST], start[NX__PANEL_MOST_ROWS * WIDEST];
-    size_t bytes = (size_t)columns * sizeof *part;
+    const bool whole = columns == WIDEST;
     for (int r = 0; r < rows; r++) {
-        if (p->add) memcpy(part + r * WIDEST, p->c + r * p->c_row_step, bytes);
-        if (p->start) memcpy(start + r * WIDEST, p->start + r * p->start_row_step, bytes);
+        if (p->add) copy(part + r * WIDEST, p->c + r * p->c_row_step, whole ? WIDEST : columns);
+        if (p->start && !whole) copy(start + r * WIDEST, p->start + r * p->start_row_step, columns);
     }
-    kernel(p, part, WIDEST, start, WIDEST);
-    for (int r = 0; r < rows; r++) memcpy(p->c + r * p->c_row_step, part + r * WIDEST, bytes);
+    kernel(p, part, WIDEST, whole ? p->start : start, whole ? p->start_row_step : WIDEST);
+    if (p->rounded) store_rounded(p, part, rows, columns);
+    else for (int r = 0; r < rows; r++) copy(p->c + r * p->c_row_step, part + r * WIDEST, columns);
 }
 
 static void move_down(nx__panel *p, int64_t rows) {
     p->a += rows * (p->in_strips ? p->k : p->a_row_step);
     p->c += rows * p->c_row_step;
+    if (p->rounded) p->rounded += rows * p->rounded_row_step;
     if (p->start) p->start += rows * p->start_row_step;
     if (p->factor) p->factor += rows;
     if (p->factor) p->offset += rows;
@@ -214,7 +330,7 @@ static void move_down(nx__panel *p, int64_t rows) {
 static int pack(nx__panel *p, int64_t rows, int64_t columns) {
     bool plain = p->b_column_step == 1 && columns == WIDEST && rows > rest_of(rows);
     if (plain) (p->a_row_step == 1 ? columns_packing : rows_packing)(p, p->c, p->c_row_step, p->start, p->start_row_step);
-    else pack_b(p->packed, p->b, p->b_k_step, p->b_column_step, p->k, columns);
+    else pack_b(p->packed, p->b, NX_F32, p->b_k_step, p->b_column_step, p->k, columns);
     p->is_packed = true;
     return plain ? ROWS : 0;
 }
@@ -223,9 +339,9 @@ static int pack(nx__panel *p, int64_t rows, int64_t columns) {
  * columns. Without a panel to come: of the next rows of a, where these follow each other. */
 static void look_ahead(nx__panel *p, int64_t n) {
     if (p->next_step == 0) return;
-    if (p->ahead == NULL) p->next = p->a + ROWS * p->a_row_step;
-    else if (p->b_column_step == 1) p->next = p->ahead + n / 4 % VECTORS * WIDE + n % 4 * (p->k / 4) * p->b_k_step;
-    else p->next = p->ahead + n % WIDEST * p->b_column_step;
+    if (p->ahead == NULL) p->next = (const char *)(p->a + ROWS * p->a_row_step);
+    else if (p->b_column_step == 1) p->next = p->ahead + (n / 4 % VECTORS * WIDE + n % 4 * (p->k / 4) * p->b_k_step) * p->ahead_bytes;
+    else p->next = p->ahead + n % WIDEST * p->b_column_step * p->ahead_bytes;
 }
 
 static int64_t within(int64_t x, int64_t most) { return x < 0 ? 0 : nx_least(x, most); }
@@ -258,19 +374,19 @@ static void begin_panel(nx__panel *p, const nx__panel *all, int64_t n, bool is_l
     p->a_k_step = all->in_strips ? ROWS : all->a_k_step;
     p->packed = all->packed + n * all->packed_step;
     p->c = all->c + n * WIDEST;
+    p->rounded = all->rounded ? all->rounded + n * WIDEST * all->rounded_column_step : NULL;
     p->start = all->start ? all->start + n * WIDEST : NULL;
     p->factor = all->factor;
     p->offset = all->offset;
     p->seen = all->seen - (all->part == NX_SEEN_RESULT ? n * WIDEST : 0);
-    p->ahead = all->ahead;
-    if (!is_last && !follow_on) {
-        p->ahead = p->packed + all->packed_step;
-        p->b_column_step = 1;
-        p->b_k_step = WIDEST;
-    }
-    p->next = p->packed; /* read anyway */
-    if (p->ahead) p->next_step = p->b_column_step == 1 ? p->b_k_step : 4;
-    else p->next_step = follow_on ? 4 * ROWS : 0;
+    const bool is_packed_next = !is_last && !follow_on;
+    p->ahead = is_packed_next ? (const char *)(p->packed + all->packed_step) : all->ahead;
+    p->ahead_bytes = is_packed_next ? (int64_t)sizeof *p->packed : all->ahead_bytes;
+    p->b_column_step = is_packed_next ? 1 : all->b_column_step;
+    p->b_k_step = is_packed_next ? WIDEST : all->b_k_step;
+    p->next = (const char *)p->packed; /* read anyway */
+    if (p->ahead) p->next_step = (p->b_column_step == 1 ? p->b_k_step : 4) * p->ahead_bytes;
+    else p->next_step = follow_on ? 4 * ROWS * (int64_t)sizeof *p->a : 0;
 }
 
 /* The rows of one panel. */
@@ -295,7 +411,7 @@ static void multiply_panel(nx__panel *p, int64_t rows, int64_t columns) {
             if (*height == ROWS && rows == rest) break;
             look_ahead(p, n++);
             if (p->part > NX_SEEN_RESULT && columns % WIDE == 0) multiply_seen(p, kernel, all - rows, *height);
-            else if (columns % WIDE == 0) kernel(p, p->c, p->c_row_step, p->start, p->start_row_step);
+            else if (columns % WIDE == 0 && !p->rounded) kernel(p, p->c, p->c_row_step, p->start, p->start_row_step);
             else multiply_part(p, kernel, *height, columns);
             move_down(p, *height);
         }

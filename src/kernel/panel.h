@@ -20,13 +20,17 @@ typedef struct nx__panel {
     int64_t seen;
     float *c;
     int64_t c_row_step;
+    uint16_t *rounded;       /* the result as halves of `dtype`, in the place of c; NULL: c. b is packed then, nothing is seen in part */
+    int64_t rounded_row_step, rounded_column_step;
+    nx_dtype dtype;
     const float *start;      /* NULL: 0 */
     int64_t start_row_step;
     bool add;
     const float *factor, *offset; /* a number of each row; NULL: none, otherwise there is no start and no `add` */
     float low, high;
-    const float *ahead;      /* b of the whole panel after this one, which is brought near meanwhile; NULL: there is none */
-    const float *next;       /* panel.c's own: the lines that a kernel asks for */
+    const char *ahead;       /* b of the whole panel after this one, which is brought near meanwhile; NULL: there is none */
+    int64_t ahead_bytes;     /* of its elements */
+    const char *next;        /* panel.c's own: the lines that a kernel asks for */
     int64_t next_step;
 } nx__panel;
 /* out = a b, or self + a b, element by element: for at most NX__PANEL_TINY multiplications and elements packing would take
@@ -38,11 +42,12 @@ typedef void nx__panel_tiny_fn(const nx_array *self, const nx_array *a, const nx
 typedef struct nx__panels {
     bool fused;
     int rows, columns;       /* of the largest panel: its sums and one row of b fill the registers */
-    /* k x n_columns of b, at most `columns`, as [k][columns]; missing columns are 0. Steps count elements. */
-    void (*pack_b)(float *to, const float *b, int64_t k_step, int64_t column_step, int64_t k, int64_t n_columns);
+    /* k x n_columns of b as panels, one behind the other, [k][columns] each; missing columns are 0. float32, NX_BF16 or NX_F16 becomes
+     * float32. Steps count elements. */
+    void (*pack_b)(float *to, const void *b, nx_dtype dtype, int64_t k_step, int64_t column_step, int64_t k, int64_t n_columns);
     /* n_rows x k of a in strips of `rows` rows, each of them as [k][rows]; the last one has as many rows as are left, where these
      * are one or two `rows` more. */
-    void (*pack_a)(float *to, const float *a, int64_t row_step, int64_t k_step, int64_t k, int64_t n_rows);
+    void (*pack_a)(float *to, const void *a, nx_dtype dtype, int64_t row_step, int64_t k_step, int64_t k, int64_t n_rows);
     /* At most the columns of one panel; of a packed b any number. */
     void (*multiply)(const nx__panel *p, int64_t n_rows, int64_t n_columns);
     nx__panel_tiny_fn *tiny;

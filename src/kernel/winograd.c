@@ -306,7 +306,7 @@ static nx_status weigh_points(void *arg, int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; at++) {
         for (int64_t column = 0; column < v->c.channels; column += width) {
             const int64_t columns = nx_least(width, v->c.channels - column);
-            v->c.panels->pack_b(room, v->windows + at * v->windows_step + column * DEEP, 1, DEEP, v->n, columns);
+            v->c.panels->pack_b(room, v->windows + at * v->windows_step + column * DEEP, NX_F32, 1, DEEP, v->n, columns);
             v->c.panels->multiply(&(nx__panel){.a = v->gradients + at * v->gradients_step, .a_row_step = DEEP, .a_k_step = 1,
                                       .packed = room, .is_packed = true, .k = v->n, .c = v->sums + at * v->sums_step + column,
                                       .c_row_step = v->c.channels, .add = true}, v->c.rows, columns);
