@@ -61,3 +61,21 @@ def test_windows_of_one_place_that_reach_one_place_of_several(size, groups):
         found.append([y.tolist(), *(g.tolist() for g in m.autograd.grad((y * y).sum(), (a, b)))])
     for e, f in zip(*found):
         assert torch.allclose(torch.tensor(e), torch.tensor(f), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("images", [1, 3, 9])
+@pytest.mark.parametrize("kernel", [(1, 1), (4, 4), (3, 5)])
+def test_a_small_side_of_one_place(kernel, images, bias):
+    """The big side is one window: a result of one place, and what such a one spreads to."""
+    torch.manual_seed(0)
+    big, small, weight = torch.randn(images, 7, *kernel), torch.randn(images, 18, 1, 1), torch.randn(18, 7, *kernel)
+    found = []
+    for m, dtype in ((nt, "float32"), (torch, "float64")):
+        x, y, w = (m.tensor(t.tolist(), dtype=getattr(m, dtype)).requires_grad_() for t in (big, small, weight))
+        each = [m.ones(n, dtype=getattr(m, dtype)) / 3 if bias else None for n in (7, 18)]
+        made = m.nn.functional.conv_transpose2d(y, w, each[0], stride=2), m.nn.functional.conv2d(x, w, each[1])
+        grads = *m.autograd.grad((made[0] ** 2).sum(), (y, w)), *m.autograd.grad((made[1] ** 2).sum(), (x, w))
+        found.append([t.tolist() for t in (*made, *grads)])
+    for e, f in zip(*found):
+        assert torch.allclose(torch.tensor(e), torch.tensor(f), rtol=1e-4, atol=1e-3)
