@@ -265,21 +265,15 @@ static nx_status multiply_packed(spread *w) {
     return nx_parallel(cells, 1, multiply_cells, w);
 }
 
-nx_status nx_product_spread(const nx_product *p) {
-    int64_t work = p->m * p->n * p->k;
-    if (nx_num_threads() == 1 || work < 2 * WORTH_SPLITTING) {
-        void *token = nx_long_begin(work / (WORTH_SPLITTING / NX_PIECE));
-        nx_status status = nx_product_run(p);
-        if (token) nx_block_end(token);
-        return status;
-    }
+/* As many columns and sums at a time as there is room for their panels. */
+static nx_status multiply_in_turns(const nx_product *p) {
     spread w = {.p = p, .level = nx__panels_get()};
     const int64_t width = w.level->columns;
     int64_t most = PACKED / p->k / width * width;
     if (most < COLUMNS) most = COLUMNS;
     most = nx_least(most, whole_panels(p->n));
     const int64_t depth = depth_of(p->k);
-    const int64_t deepest = most * p->k <= PACKED ? p->k : nx_least(p->k, PACKED / most / depth * depth); /* in turns */
+    const int64_t deepest = most * p->k <= PACKED ? p->k : nx_least(p->k, PACKED / most / depth * depth);
     w.b = nx_room_new(sizeof(float) * (size_t)(most * deepest));
     if (w.b == NULL) return nx_fail_memory(sizeof(float) * (size_t)(most * deepest));
     nx_status status = NX_OK;
@@ -291,6 +285,15 @@ nx_status nx_product_spread(const nx_product *p) {
         }
     }
     nx_room_free(w.b);
+    return status;
+}
+
+nx_status nx_product_spread(const nx_product *p) {
+    const int64_t work = p->m * p->n * p->k;
+    const bool is_split = nx_num_threads() > 1 && work >= 2 * WORTH_SPLITTING;
+    void *token = nx_long_begin(work / (WORTH_SPLITTING / NX_PIECE));
+    nx_status status = is_split ? multiply_in_turns(p) : nx_product_run(p);
+    if (token) nx_block_end(token);
     return status;
 }
 
