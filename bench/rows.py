@@ -7,6 +7,7 @@ millisecond where a call is, so that some fall between the disturbances.
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import sys
@@ -303,17 +304,28 @@ def compile_time(made: Callable[[Any], tuple[Any, Step]]) -> Callable[[Any], flo
     return measured
 
 
+def best_in_turns(ways: dict[Any, Callable[[], Any]], rounds: int) -> dict[Any, float]:
+    """Of each way the best call; a round calls each of them once before two that count."""
+    best = dict.fromkeys(ways, float("inf"))
+    for _ in range(rounds):
+        for key, way in ways.items():
+            way()
+            best[key] = min(best[key], per_call(way, 1, 2))
+    return best
+
+
 def two_threads(made: Callable[[Any], tuple[Any, Step]], rounds: int) -> Callable[[Any], float]:
-    """What a compiled step takes on two threads, of what it takes on one; the best of each, in turns."""
+    """What a compiled step takes on two threads, of what it takes on one."""
 
     def measured(torch: Any) -> float:
         model, step = made(torch)
-        run, best = torch.compile(model, mode="max-autotune"), {1: float("inf"), 2: float("inf")}
-        for _ in range(rounds):
-            for threads in best:
-                torch.set_num_threads(threads)
-                step(run)
-                best[threads] = min(best[threads], per_call(lambda: step(run), 1, 2))
+        run = torch.compile(model, mode="max-autotune")
+
+        def on(threads: int) -> None:
+            torch.set_num_threads(threads)
+            step(run)
+
+        best = best_in_turns({n: functools.partial(on, n) for n in (1, 2)}, rounds)
         return best[2] / best[1]
 
     return measured
@@ -333,15 +345,12 @@ def training(
 
 
 def half_of_single(made: Callable[[Any], tuple[Any, Any, Any]], rounds: int) -> Callable[[Any], float]:
-    """What a compiled step takes under autocast to bfloat16, of what it takes without; the best of each, in turns."""
+    """What a compiled step takes under autocast to bfloat16, of what it takes without."""
 
     def measured(torch: Any) -> float:
-        steps, best = [training_step(torch, made, "max-autotune", half) for half in (False, True)], [float("inf")] * 2
-        for _ in range(rounds):
-            for k, step in enumerate(steps):
-                step()
-                best[k] = min(best[k], per_call(step, 1, 1))
-        return best[1] / best[0]
+        single, half = (training_step(torch, made, "max-autotune", half) for half in (False, True))
+        best = best_in_turns({"single": single, "half": half}, rounds)
+        return best["half"] / best["single"]
 
     return measured
 

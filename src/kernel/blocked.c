@@ -54,13 +54,11 @@ static int64_t seen_from(const nx_product *p, int64_t row, int64_t column, int64
 
 /* Numbers of a and b, from one on. */
 static const void *of_a(const blocks *w, int64_t row, int64_t k) {
-    const int64_t at = row * w->p->a_row_step + k * w->p->a_k_step;
-    return w->dtype == NX_F32 ? (const void *)(w->p->a + at) : (const uint16_t *)(const void *)w->p->a + at;
+    return (const char *)w->p->a + (row * w->p->a_row_step + k * w->p->a_k_step) * nx_dtype_sizes[w->dtype];
 }
 
 static const void *of_b(const blocks *w, int64_t k, int64_t column) {
-    const int64_t at = k * w->p->b_k_step + column * w->p->b_column_step;
-    return w->dtype == NX_F32 ? (const void *)(w->p->b + at) : (const uint16_t *)(const void *)w->p->b + at;
+    return (const char *)w->p->b + (k * w->p->b_k_step + column * w->p->b_column_step) * nx_dtype_sizes[w->dtype];
 }
 
 /* The panel that begins at column j of the block. */
@@ -119,7 +117,7 @@ static int64_t multiply_panels(const blocks *w, int64_t j) {
     const int64_t together = is_single || w->p->b_k_step == 1 || width > LINE_OF_HALVES ? width : LINE_OF_HALVES;
     const int64_t columns = nx_least(together, w->columns - j);
     panel.ahead = panel_after(w, j, together);
-    panel.ahead_bytes = is_single ? sizeof(float) : sizeof(uint16_t);
+    panel.ahead_bytes = nx_dtype_sizes[w->dtype];
     if (!is_single) w->panels->pack_b(panel.packed, panel.b, w->dtype, w->p->b_k_step, w->p->b_column_step, w->k, columns);
     panel.is_packed = !is_single;
     w->panels->multiply(&panel, w->rows, columns);

@@ -586,10 +586,10 @@ static nx_status fill_results(void *arg, int64_t begin, int64_t end) {
 }
 
 /* ---- a small side of one place, which is a product of matrices ----------------------------------------------------------- */
-/* Whether the big side is one window, all of it. */
+/* Whether the big side is one window, all of it, which then has no dilation. */
 static bool is_one_window(const nx_windows *w) {
     bool is_whole = w->groups == 1 && volume(w->small) == 1;
-    for (int d = 0; d < 3; d++) is_whole &= w->padding[d] == 0 && w->big[d] == w->kernel[d] && (w->kernel[d] == 1 || w->dilation[d] == 1);
+    for (int d = 0; d < 3; d++) is_whole &= w->padding[d] == 0 && w->big[d] == w->kernel[d];
     return is_whole;
 }
 

@@ -9,9 +9,9 @@ typedef float wide __attribute__((vector_size(4 * NX_LANES)));
 typedef float loose __attribute__((vector_size(4 * NX_LANES), aligned(4), may_alias));
 typedef int32_t places __attribute__((vector_size(4 * NX_LANES)));
 #define UNROLL _Pragma("GCC unroll 16")
+#define INLINE static inline __attribute__((always_inline))
 
 /* ---- numbers of an operand: float32, or halves that become it ------------------------------------------- */
-#define INLINE static inline __attribute__((always_inline))
 typedef uint32_t bits __attribute__((vector_size(4 * NX_LANES)));
 typedef uint16_t halves __attribute__((vector_size(2 * NX_LANES)));
 typedef uint16_t loose_halves __attribute__((vector_size(2 * NX_LANES), aligned(2), may_alias));
@@ -32,7 +32,7 @@ INLINE float load_one(const void *from, int64_t at, const nx_dtype dtype) {
 }
 
 /* As nx_store_bf16(), a vector at once; what does not fill one goes one by one. */
-INLINE void narrow(uint16_t *to, const float *from, nx_dtype dtype, int64_t n) {
+INLINE void round_numbers(uint16_t *to, const float *from, nx_dtype dtype, int64_t n) {
     int64_t j = 0;
     if (dtype == NX_F16) {
         nx_narrow_f16(to, from, n);
@@ -93,7 +93,7 @@ INLINE void pack_by_columns(float *to, const void *b, int64_t at, int64_t column
     const int64_t turned = k / WIDE * WIDE;
     for (int64_t j = 0; j < WIDEST; j += WIDE, at += WIDE * column_step) {
         const int64_t n = columns - j;
-        for (int64_t i = 0; i < turned && n >= WIDE; i += WIDE)
+        for (int64_t i = 0; i < turned && n >= WIDE; i += WIDE) /* a constant: they stay in registers */
             transpose(to + i * WIDEST + j, WIDEST, b, at + i, column_step, WIDE, dtype);
         for (int64_t i = 0; i < turned && n < WIDE; i += WIDE)
             transpose(to + i * WIDEST + j, WIDEST, b, at + i, column_step, n, dtype);
@@ -188,12 +188,12 @@ static void pack_a(float *to, const void *a, nx_dtype dtype, int64_t row_step, i
 }
 
 /* ---- multiplying ----------------------------------------------------------------------------------------- */
-static inline __attribute__((always_inline)) wide choose(const places where, const wide x, const wide y) {
+INLINE wide choose(const places where, const wide x, const wide y) {
     return (wide)((where & (places)x) | (~where & (places)y));
 }
 
 /* x*factor + offset, each rounded, no less than low and no more than high. */
-static inline __attribute__((always_inline)) wide follow(const wide x, float factor, float offset, float low, float high) {
+INLINE wide follow(const wide x, float factor, float offset, float low, float high) {
     const wide y = offset + NX_ROUNDED(x * factor), least = low - (wide){0}, most = high - (wide){0};
     const wide below = choose(y > most, most, y);
     return choose(below < least, least, below);
@@ -290,9 +290,9 @@ static void store_rounded(const nx__panel *p, const float *part, int rows, int64
     uint16_t *to = p->rounded, apart[WIDEST];
     for (int r = 0; r < rows; r++, part += WIDEST, to += p->rounded_row_step) {
         if (columns == WIDEST && p->rounded_column_step == 1) {
-            narrow(to, part, p->dtype, WIDEST);
+            round_numbers(to, part, p->dtype, WIDEST);
         } else {
-            narrow(apart, part, p->dtype, columns);
+            round_numbers(apart, part, p->dtype, columns);
             for (int64_t j = 0; j < columns; j++) to[j * p->rounded_column_step] = apart[j];
         }
     }
@@ -437,7 +437,7 @@ typedef struct tiny {
 } tiny;
 
 /* rows x columns of the sums, which do not wait for each other. */
-static inline __attribute__((always_inline)) void tiny_block(const tiny *t, int64_t i, int64_t j, const int rows, const int columns) {
+INLINE void tiny_block(const tiny *t, int64_t i, int64_t j, const int rows, const int columns) {
     const float *a = t->a + i * t->row_step, *b = t->b + j * t->column_step;
     float s[2][4] = {{0}};
     for (int64_t q = 0; q < t->k; q++, a += t->a_step, b += t->b_step) {
@@ -452,7 +452,7 @@ static inline __attribute__((always_inline)) void tiny_block(const tiny *t, int6
     }
 }
 
-static inline __attribute__((always_inline)) void tiny_rows(const tiny *t, int64_t i, int64_t j, const int rows) {
+INLINE void tiny_rows(const tiny *t, int64_t i, int64_t j, const int rows) {
     for (; j + 4 <= t->n; j += 4) tiny_block(t, i, j, rows, 4);
     for (; j < t->n; j++) tiny_block(t, i, j, rows, 1);
 }
@@ -522,7 +522,7 @@ enum {
 };
 
 /* The sum of all strands: halves are added to halves. */
-static inline __attribute__((always_inline)) float add_strands(wide *s) {
+INLINE float add_strands(wide *s) {
     for (int n = PER_STEP / 2; n > 0; n /= 2) {
         for (int v = 0; v < n; v++) s[v] += s[v + n];
     }
@@ -536,7 +536,7 @@ static inline __attribute__((always_inline)) float add_strands(wide *s) {
 }
 
 /* `rows` rows `apart` from each other. rest: what of x lies behind the last whole step, filled with 0. */
-static inline __attribute__((always_inline)) void dot_rows(float *c, int64_t c_apart, const float *a, int64_t apart, const float *x,
+INLINE void dot_rows(float *c, int64_t c_apart, const float *a, int64_t apart, const float *x,
                                                            const float *rest, int64_t k, const int rows, bool add) {
     const int64_t whole = k / STRANDS * STRANDS;
     float row[STRANDS] = {0};
@@ -568,7 +568,7 @@ static void dots(float *c, int64_t c_step, const float *a, int64_t row_step, con
 }
 
 /* `rows` rows `apart` from each other, each times its number, are added to c; `first`: to 0. */
-static inline __attribute__((always_inline)) void blend_rows(float *c, const float *a, int64_t apart, const float *x, int64_t x_apart,
+INLINE void blend_rows(float *c, const float *a, int64_t apart, const float *x, int64_t x_apart,
                                                              int64_t columns, const int rows, bool first) {
     int64_t j = 0;
     for (; j + WIDE <= columns; j += WIDE) {
