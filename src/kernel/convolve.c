@@ -443,6 +443,26 @@ static nx_status convolve_alone(const nx_windows *w, const float *big, const flo
     return nx_parallel(a.channels, nx_grain(volume(w->small) * a.rows * (volume(w->kernel) + 4)), run_channels, &a);
 }
 
+/* The big side of such groups without strides is the small side of windows that go the other way, with the weights turned round. */
+static bool turn_alone(const nx_windows *w, nx_windows *turned) {
+    *turned = *w;
+    memcpy(turned->big, w->small, sizeof w->small);
+    memcpy(turned->small, w->big, sizeof w->big);
+    bool fits = w->small_channels == 1 && volume(w->stride) == 1;
+    for (int d = 0; d < 3; d++) fits &= (turned->padding[d] = w->dilation[d] * (w->kernel[d] - 1) - w->padding[d]) >= 0;
+    return fits && suits_alone(turned);
+}
+
+static nx_status spread_alone(const nx_windows *turned, const float *small, const float *weight, const float *bias, float *big) {
+    const int64_t taps = volume(turned->kernel), n = turned->groups * taps;
+    float *weights = nx_room_new(sizeof *weights * (size_t)n);
+    if (weights == NULL) return nx_fail_memory(sizeof *weights * (size_t)n);
+    for (int64_t k = 0; k < n; k++) weights[k] = weight[k / taps * taps + taps - 1 - k % taps];
+    nx_status status = convolve_alone(turned, small, weights, bias, NULL, big);
+    nx_room_free(weights);
+    return status;
+}
+
 nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias, const nx_tail *tail,
                              float *small) {
     nx__planes p;
@@ -618,6 +638,8 @@ nx_status nx_convolve_spread(const nx_windows *w, const float *small, const floa
     nx__planes p;
     convolution c = {.groups = w->groups, .from_channels = w->small_channels, .bias = bias, .to = big};
     int64_t phases = volume(w->stride), n = 0, reached = 0;
+    nx_windows turned;
+    if (turn_alone(w, &turned)) return spread_alone(&turned, small, weight, bias, big);
     if (nx__winograd_suits(w)) return nx__winograd(w, true, small, weight, bias, NULL, big);
     if (is_one_window(w)) return spread_window(w, small, weight, bias, big);
     memcpy(c.size, w->big, sizeof c.size);
@@ -704,9 +726,9 @@ static nx_status weigh_groups(void *arg, int64_t begin, int64_t end) {
             const float *from = nx__plane_of(v->p, image, group * v->w->big_channels);
             for (int64_t r = 0; r < l->rows; r++) {
                 const float *g = v->small + ((image * v->w->groups + group) * l->rows + r) * places;
-                for (int64_t at = 0; at < places; at += l->count[2])
-                    nx__taps_get()->dots(v->sums + (group * l->rows + r) * l->k, g + at, from + source_place(l, at), l->count[2],
-                                         l->places, l->k);
+                for (int64_t at = 0; at < places; at += l->count[1] * l->count[2])
+                    nx__taps_get()->dots(v->sums + (group * l->rows + r) * l->k, g + at, l->count[2], from + source_place(l, at),
+                                         l->step[1], l->count[1], l->count[2], l->places, l->k);
             }
         }
     }

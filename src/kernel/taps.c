@@ -186,17 +186,45 @@ static void channel(const nx__channel *c, float *to, int64_t room, const float *
     else sum_channel(c, to, room, from, weights, start, 0, 2);
 }
 
-static void dots(float *to, const float *g, const float *from, int64_t n, const int64_t *places, int64_t k) {
-    for (int64_t i = 0; i < k; i++) {
-        const float *x = from + places[i];
-        wide s = {0};
-        int64_t at = 0;
-        for (; at + WIDE <= n; at += WIDE) s += *(const loose *)(g + at) * *(const loose *)(x + at);
-        float sum = 0;
-        for (; at < n; at++) sum += g[at] * x[at];
-        for (int lane = 0; lane < WIDE; lane++) sum += s[lane];
-        to[i] += sum;
+/* ---- sums of products over all places, for the derivative to few weights -------------------------------------------------- */
+enum { DOTS = 9 }; /* whose sums go on side by side */
+
+/* Which numbers of the last vector of a row of n count: of one that ends with the row, those that no whole vector had. */
+static inline __attribute__((always_inline)) lanes find_last(int64_t n) {
+    lanes at;
+    for (int j = 0; j < WIDE; j++) at[j] = j;
+    return n < WIDE ? at < (int32_t)n : at >= (int32_t)(WIDE - n % WIDE);
+}
+
+static inline __attribute__((always_inline)) void add_dots(float *to, const float *g, int64_t g_step, const float *from, int64_t from_step,
+                                                           int64_t rows, int64_t n, const int64_t *places, const int k) {
+    const int64_t whole = n / WIDE * WIDE, last = n < WIDE ? 0 : n - WIDE;
+    const lanes kept = find_last(n);
+    wide s[DOTS] = {0};
+    for (int64_t r = 0; r < rows; r++, g += g_step, from += from_step) {
+        for (int64_t at = 0; at < whole; at += WIDE) {
+            const wide y = *(const loose *)(g + at);
+#pragma GCC unroll 9
+            for (int i = 0; i < k; i++) s[i] += y * *(const loose *)(from + places[i] + at);
+        }
+        if (whole == n) continue;
+        wide y = {0};
+        if (n < WIDE) memcpy(&y, g, (size_t)n * sizeof *g);
+        else y = (wide)((lanes)*(const loose *)(g + last) & kept);
+#pragma GCC unroll 9
+        for (int i = 0; i < k; i++) s[i] += y * (wide)((lanes)*(const loose *)(from + places[i] + last) & kept);
     }
+#pragma GCC unroll 9
+    for (int i = 0; i < k; i++) {
+        for (int j = 0; j < WIDE; j++) to[i] += s[i][j];
+    }
+}
+
+static void dots(float *to, const float *g, int64_t g_step, const float *from, int64_t from_step, int64_t rows, int64_t n,
+                 const int64_t *places, int64_t k) {
+    for (; k >= DOTS; k -= DOTS, to += DOTS, places += DOTS) add_dots(to, g, g_step, from, from_step, rows, n, places, DOTS);
+    for (; k >= 3; k -= 3, to += 3, places += 3) add_dots(to, g, g_step, from, from_step, rows, n, places, 3);
+    for (; k > 0; k--, to++, places++) add_dots(to, g, g_step, from, from_step, rows, n, places, 1);
 }
 
 /* ---- Winograd's transforms of one dimension (winograd.c): windows, weights, results ------------------------------------ */

@@ -25,8 +25,9 @@ typedef struct nx__taps {
     /* A channel's result: sums of products in order of taps, then start. `room` numbers from `to` on may be written, the
      * result's and those of results that are made later. */
     void (*channel)(const nx__channel *c, float *to, int64_t room, const float *from, const float *weights, float start);
-    /* to[i] += the sum of g[j] * from[places[i] + j] over n of them. */
-    void (*dots)(float *to, const float *g, const float *from, int64_t n, const int64_t *places, int64_t k);
+    /* to[i] += the sum of g[r * g_step + j] * from[places[i] + r * from_step + j] over `rows` rows of n. */
+    void (*dots)(float *to, const float *g, int64_t g_step, const float *from, int64_t from_step, int64_t rows, int64_t n,
+                 const int64_t *places, int64_t k);
     /* winograd.c. Of n kernels of 3 x 3, from_step apart, number p of the 36 that each becomes goes to to[p * to_step + i];
      * `back`: of kernels turned round. */
     void (*winograd_weights)(float *to, int64_t to_step, const float *from, int64_t from_step, int64_t n, bool back);

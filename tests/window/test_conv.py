@@ -98,6 +98,33 @@ def test_rows_of_a_channel(kernel: int, stride: int) -> None:
         close(nt.conv2d(*(to_ours(t) for t in tensors), stride, padding, 1, 5), wanted)
 
 
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 3), (5, 5), (2, 4), (1, 7), (9, 9), (33, 1), (1, 33)])
+def test_gradients_of_a_channel(kernel: tuple[int, int]) -> None:
+    """Of depthwise convolutions, of 3 x 3 at every width, and of transposed ones; a channel keeps its infinities."""
+    r, high = random.Random(sum(kernel)), max(kernel)
+    for width in range(max(kernel[1], 4), 52, 1 if kernel == (3, 3) else 5):
+        images, stride = r.choice([1, 3]), r.choice([1, 1, 1, 2])
+        padding = [r.randint(0, k // 2 + 1) for k in kernel]
+        dilation = [r.choice([1, 1, 2]) if k < 9 else 1 for k in kernel]
+        height = r.choice([4, 7, 14, max(4, high)])
+        size = [max(n, d * (k - 1) + 1) for n, d, k in zip((height, width), dilation, kernel)]
+        for convolve in ("conv2d", "conv_transpose2d"):
+            theirs = [torch.randn(shape) for shape in ((images, 5, *size), (5, 1, *kernel), (5,))]
+            theirs[0][:, 2] = torch.inf
+            ours = [leaf(t) for t in theirs]
+            theirs = [t.requires_grad_() for t in theirs]
+            rest = (dilation, 5) if convolve == "conv2d" else (0, 5, dilation)
+            wanted = getattr(torch.nn.functional, convolve)(*theirs, stride, padding, *rest)
+            got = getattr(nt.nn.functional, convolve)(*ours, stride, padding, *rest)
+            g = torch.randn_like(wanted)
+            wanted.backward(g)
+            got.backward(to_ours(g))
+            others = torch.tensor([0, 1, 3, 4])
+            close(ours[0].grad, theirs[0].grad)
+            close(ours[1].grad[to_ours(others)], theirs[1].grad[others])
+            close(ours[2].grad, theirs[2].grad)
+
+
 @pytest.mark.parametrize("shape", [(2, 3, 9, 8), (1, 16, 7, 7), (2, 6, 5, 5)])
 def test_channels_last(shape: tuple[int, ...]) -> None:
     x, w = torch.randn(shape), torch.randn(6, shape[1], 3, 3)
