@@ -460,6 +460,18 @@ NX_DEFINE_LOG1P(float, f)
 NX_DEFINE_LOG1P(double, )
 #undef NX_DEFINE_LOG1P
 
+/* ---- softplus = log(1 + e^x) = max(x, 0) + log(1 + u), u = e^-|x| <= 1. With s = u/(2 + u) that logarithm is 2 atanh(s), or
+ * u - s (u - 2 (atanh(s)/s - 1)), in which errors of s count less ---------------------------------------------------------- */
+NX_ELEMENT float nx_element_softplusf(float x) {
+    float u = nx_element_expf(-fabsf(x)), s = u / (2 + u), z = s * s;
+    float p = nx__fmaf(z, 0x1.dbef9ep-3f, 0x1.bc7bdcp-3f);
+    p = nx__fmaf(p, z, 0x1.24c9bep-2f);
+    p = nx__fmaf(p, z, 0x1.9998d2p-2f);
+    p = nx__fmaf(p, z, 0x1.555556p-1f);
+    return (x > 0 ? x : 0) + nx__fmaf(-s, nx__fmaf(-p, z, u), u);
+}
+NX_ELEMENT double nx_element_softplus(double x) { return (x > 0 ? x : 0) + nx_element_log1p(nx_element_exp(-fabs(x))); }
+
 /* ---- sinh, cosh by u = (e^|x| - 1)/2, its half, so that 2^n stays a number; atanh by halves of log((1 + a)/(1 - a)) -------- */
 NX_ELEMENT float nx_element_sinhf(float x) {
     uint32_t n;

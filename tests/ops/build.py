@@ -5,7 +5,7 @@ Each side gets memory of its own with the same numbers, sizes, strides and offse
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +143,20 @@ def of_channels(w: Any, x: Any) -> Any:
     return w.reshape(-1, *[1] * (x.dim() - 2))
 
 
+def in_floats(function: Any) -> Any:
+    """The function of halves, computed in float32 and rounded once."""
+
+    def called(*args: Any) -> Any:
+        dtype = reduce(torch.promote_types, (x.dtype for x in args))
+        return function(*(x.float() if x.dtype.itemsize == 2 else x for x in args)).to(dtype)
+
+    return called
+
+
 # Operators that PyTorch has under no name.
 THEIRS = {
+    "aten::_sigmoid_entropy": in_floats(lambda x, target: x * (1 - target) - torch.nn.functional.logsigmoid(x)),
+    "aten::_sigmoid_entropy_backward": in_floats(lambda g, x, target: g * (torch.sigmoid(x) - target)),
     "aten::_grid_sampler_double_backward": grid_sampler_double_backward,
     "aten::_selected": lambda x, mask, n: x[mask][:n],
     "aten::_counts": lambda x, n: x.bincount(minlength=n) if x.numel() == 0 or x.max() < n else x.float().bincount(),
