@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from typing import Any
 
 from bench import networks, side
 from bench.rivals import RIVALS
+from bench.rows import peak
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,6 @@ def stepper(torch: Any, case: Case, way: str) -> Any:
         optimizer.step()
 
     return train
-
-
-def peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure(torch: Any, name: str, way: str) -> dict[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -243,23 +244,32 @@ def training_of(torch: Any, made: Callable[[Any], tuple[Any, Any, Any]]) -> tupl
 
 def resnet_of(torch: Any) -> tuple[Any, Step]:
     """ResNet-18 and a step of its training, 4 x 3 x 224 x 224."""
-    return resnet_on(torch, networks.resnet18(torch))
+    return network_on(torch, networks.resnet18(torch))
 
 
 def small_resnet_of(torch: Any) -> tuple[Any, Step]:
-    return resnet_on(torch, networks.resnet18(torch, 1, 64))
+    return network_on(torch, networks.resnet18(torch, 1, 64))
 
 
-def resnet_on(torch: Any, network: networks.Network) -> tuple[Any, Step]:
-    model, (x,), loss = network
+def network_on(torch: Any, network: networks.Network) -> tuple[Any, Step]:
+    model, inputs, loss = network
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
 
     def step(run: Any) -> None:
         optimizer.zero_grad(set_to_none=True)
-        loss(run(x)).backward()
+        loss(run(*inputs)).backward()
         optimizer.step()
 
     return model, step
+
+
+def lstm_of(torch: Any) -> tuple[Any, Step]:
+    """Two layers of LSTM, 256 wide, and a step of their training, 16 x 64."""
+    return network_on(torch, networks.lstm(torch))
+
+
+def gru_of(torch: Any) -> tuple[Any, Step]:
+    return network_on(torch, networks.gru(torch))
 
 
 def nano_gpt_of(torch: Any) -> tuple[Any, Step]:
@@ -340,6 +350,23 @@ def training(
         step = training_step(torch, made, mode, half)
         step()
         return per_call(step, 1, batches)
+
+    return measured
+
+
+def peak() -> float:
+    """The most megabytes that were ever resident in this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def training_memory(made: Callable[[Any], tuple[Any, Any, Any]]) -> Callable[[Any], float]:
+    """Megabytes that a model and three eager steps take, at most, beyond what there is before."""
+
+    def measured(torch: Any) -> float:
+        before = peak()
+        step = training_step(torch, made, None)
+        step(), step(), step()
+        return peak() - before
 
     return measured
 
@@ -455,6 +482,10 @@ ROWS = [
     Row("nano GPT's step, two threads", two_threads(nano_gpt_of, 60), budget=1 / 1.7, unit="of one", counterpart=False),
     Row("GPT-2's step, two threads", two_threads(gpt2_of, 3), budget=1 / 1.7, unit="of one", counterpart=False),
     Row("ResNet-18's step, two threads", two_threads(resnet_of, 8), budget=1 / 1.7, unit="of one", counterpart=False),
+    Row("LSTM's step, two threads", two_threads(lstm_of, 60), budget=1 / 1.7, unit="of one", counterpart=False),
+    Row("GRU's step, two threads", two_threads(gru_of, 60), budget=1 / 1.7, unit="of one", counterpart=False),
+    Row("peak memory of nano GPT's step, eager", training_memory(nano_gpt), part=0.85, rounds=2, unit="MB"),
+    Row("peak memory of GPT-2's step, eager", training_memory(gpt2), part=0.85, rounds=2, unit="MB"),
     Row("import", import_time, budget=100_000),
     Row("resident memory after import", memory_after_import, budget=40, unit="MB"),
     Row("installed size with what it requires", installed_size, budget=100, rounds=1, unit="MB"),
