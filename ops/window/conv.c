@@ -1,4 +1,4 @@
-/* Kernels of conv.op. float32, and the halves as float32, by src/kernel/convolve.c over operands that lie row by row, or, where
+/* Kernels of conv.op. float32, and the halves as float32, by src/kernel/convolve/convolve.c over operands that lie row by row, or, where
  * the input's channels lie side by side and beside.c knows the kind, over images that all lie so. Other dtypes: windows are
  * unfolded into the columns of a matrix, of one image and group at a time, and the products are those of matrices. All ways see
  * a big side, through whose windows the places of a small side look; transposed, the result is the big side. */

@@ -139,7 +139,7 @@ static inline int64_t nx_start_step(const nx_array *start, int dim) {
     return at < 0 || start->sizes[at] == 1 ? 0 : start->strides[at];
 }
 
-/* ---- convolutions of float32 (convolve.c) ------------------------------------------------------------------ */
+/* ---- convolutions of float32 (convolve/) ---------------------------------------------------------------------- */
 /* Every place of the small side sees a window of the big side: small place s and tap t belong to big place
  * s*stride - padding + t*dilation. Both sides lie row by row as images, channels (those of a group side by side), three
  * dimensions of space; the weight as channels of the small side, channels of the big side within a group, kernel. No size is

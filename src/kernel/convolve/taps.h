@@ -14,6 +14,7 @@ typedef struct nx__channel {
     int64_t from[2], made[2], kernel[2], stride[2], dilation[2], padding[2];
 } nx__channel;
 enum { NX__CHANNEL_WIDTH = 32, NX__CHANNEL_PADDING = 32 }; /* the widest kernel and padding; strides along a row are 1 or 2 */
+static inline bool nx__channel_weighs(int64_t width) { return width == 3 || width == 5 || width == 7; }
 
 typedef struct nx__taps {
     /* Packs k rows of a panel: row i are the stretches from from + places[i] on, in order of their columns. From `end` on
@@ -25,6 +26,13 @@ typedef struct nx__taps {
     /* A channel's result: sums of products in order of taps, then start. `room` numbers from `to` on may be written, the
      * result's and those of results that are made later. */
     void (*channel)(const nx__channel *c, float *to, int64_t room, const float *from, const float *weights, float start);
+    /* to[k] += the sum over all places of what tap k reads there times the gradient g, for kernels that are 3, 5 or 7 wide. Of g as many
+     * numbers behind it are read as of the channel. */
+    void (*weigh_channel)(const nx__channel *c, float *to, const float *from, const float *g);
+    /* A row with a stride of 2 along it: to[2 a] = the sum over `count` rows and even taps k of weights[r][k] * rows[r][a - k / 2], plus
+     * start; to[2 a + 1] the same of odd taps; for each a below n, a multiple of 16. */
+    void (*spread_row)(float *to, const float *const *rows, const float *const *weights, int64_t count, int64_t width, int64_t n,
+                       float start);
     /* to[i] += the sum of g[r * g_step + j] * from[places[i] + r * from_step + j] over `rows` rows of n. */
     void (*dots)(float *to, const float *g, int64_t g_step, const float *from, int64_t from_step, int64_t rows, int64_t n,
                  const int64_t *places, int64_t k);

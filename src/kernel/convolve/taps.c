@@ -1,8 +1,8 @@
 /* What convolutions do over and over (convolve.c), at each instruction-set level: packing windows into panels, and sums of
  * few products without packing. Numbers lie in planes that are padded, so that nothing asks where an image ends. */
-#include "kernel/convolve.h"
+#include "kernel/convolve/convolve.h"
 #include "kernel/panel.h"
-#include "kernel/taps.h"
+#include "kernel/convolve/taps.h"
 
 enum { WIDE = NX_LANES, WIDEST = NX__PANEL_VECTORS * WIDE };
 typedef float wide __attribute__((vector_size(4 * NX_LANES)));
@@ -184,6 +184,80 @@ static void channel(const nx__channel *c, float *to, int64_t room, const float *
     else if (square && width == 7 && step == 1) sum_channel(c, to, room, from, weights, start, 7, 1);
     else if (step == 1) sum_channel(c, to, room, from, weights, start, 0, 1);
     else sum_channel(c, to, room, from, weights, start, 0, 2);
+}
+
+/* ---- the derivative to a channel's weights -------------------------------------------------------------------------------- */
+/* Of a vector of results from column x on, those from column `next` on that there are, in the order of load_numbers(). */
+static inline __attribute__((always_inline)) lanes find_counted(int64_t x, int64_t next, int64_t n, const int step) {
+    lanes column;
+    for (int j = 0; j < WIDE; j++) column[j] = step == 2 ? number_of(j) / 2 : j;
+    column += (int32_t)x;
+    return (column >= (int32_t)next) & (column < (int32_t)n);
+}
+
+static inline __attribute__((always_inline)) wide load_results(const float *g, const lanes counted, const int step) {
+    lanes order;
+    for (int j = 0; j < WIDE; j++) order[j] = number_of(j) / 2;
+    const wide y = *(const loose *)g;
+    return (wide)((lanes)(step == 2 ? __builtin_shuffle(y, order) : y) & counted);
+}
+
+/* The taps of row `down` of the kernel. */
+static inline __attribute__((always_inline)) void weigh_row(const nx__channel *c, float *to, const float *from, const float *g,
+                                                            int64_t down, const int width, const int step) {
+    const int64_t n = c->made[1], below = c->stride[0], shift = down * c->dilation[0] - c->padding[0];
+    const int64_t first = shift < 0 ? (below - 1 - shift) / below : 0;
+    const int64_t end = nx_least(c->made[0], c->from[0] > shift ? (c->from[0] - shift + below - 1) / below : 0);
+    wide s[MOST_WIDTH] = {0};
+    for (int64_t next = 0; next < n; next += WIDE) {
+        const int64_t x = begin_vector(next, n);
+        const lanes counted = find_counted(x, next, n, step);
+        lanes inside[MOST_WIDTH];
+#pragma GCC unroll 7
+        for (int across = 0; across < width; across++) inside[across] = find_inside(c, x, across, step) & counted;
+        const float *row = from + x * step - c->padding[1] + (first * below + shift) * c->from[1];
+        for (int64_t r = first; r < end; r++, row += below * c->from[1]) {
+            const wide y = load_results(g + r * n + x, counted, step);
+#pragma GCC unroll 7
+            for (int across = 0; across < width; across++)
+                s[across] += y * load_inside(row + across * c->dilation[1], inside[across], step);
+        }
+    }
+#pragma GCC unroll 7
+    for (int across = 0; across < width; across++) {
+        for (int j = 0; j < WIDE; j++) to[down * width + across] += s[across][j];
+    }
+}
+
+#define WEIGH(width, step)                                                                                  \
+    for (int64_t down = 0; down < c->kernel[0]; down++) weigh_row(c, to, from, g, down, width, step)
+static void weigh_channel(const nx__channel *c, float *to, const float *from, const float *g) {
+    const int64_t width = c->kernel[1], step = c->stride[1];
+    if (width == 3 && step == 1) WEIGH(3, 1);
+    else if (width == 3) WEIGH(3, 2);
+    else if (width == 5 && step == 1) WEIGH(5, 1);
+    else if (width == 5) WEIGH(5, 2);
+    else if (step == 1) WEIGH(7, 1);
+    else WEIGH(7, 2);
+}
+
+/* ---- a channel's row that is made with a stride of 2 ---------------------------------------------------------------------- */
+static void spread_row(float *to, const float *const *rows, const float *const *weights, int64_t count, int64_t width, int64_t n,
+                       float start) {
+    lanes low, high;
+    for (int j = 0; j < WIDE; j++) low[j] = j / 2 + j % 2 * WIDE, high[j] = low[j] + WIDE / 2;
+    for (int64_t a = 0; a < n; a += WIDE, to += 2 * WIDE) {
+        wide even = {0}, odd = {0};
+        for (int64_t r = 0; r < count; r++) {
+            const float *w = weights[r], *x = rows[r] + a;
+            int64_t k = 0;
+            for (; k + 1 < width; k += 2, x--) even += w[k] * *(const loose *)x, odd += w[k + 1] * *(const loose *)x;
+            if (k < width) even += w[k] * *(const loose *)x;
+        }
+        even += start, odd += start;
+        ((loose *)to)[0] = __builtin_shuffle(even, odd, low);
+        ((loose *)to)[1] = __builtin_shuffle(even, odd, high);
+    }
 }
 
 /* ---- sums of products over all places, for the derivative to few weights -------------------------------------------------- */
@@ -383,5 +457,5 @@ static void winograd_results(float *lines, const float *sums, int64_t from_step,
     }
 }
 
-const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, channel, dots, winograd_weights, winograd_windows, winograd_results,
-                                       winograd_gradients, winograd_kernels};
+const nx__taps NX_AT_LEVEL(nx__taps) = {pack, sums, channel, weigh_channel, spread_row, dots, winograd_weights, winograd_windows,
+                                       winograd_results, winograd_gradients, winograd_kernels};

@@ -1,10 +1,15 @@
-/* kernel, inside: planes, what convolutions read with the padding around it (convolve.c); Winograd's way (winograd.c). */
+/* kernel, inside: planes, what convolutions read with the padding around it (convolve.c); channels that are read
+ * alone (alone.c); Winograd's way (winograd.c). */
 #ifndef NX_KERNEL_CONVOLVE_H
 #define NX_KERNEL_CONVOLVE_H
 
 #include "kernel/kernel.h"
 
-enum { NX__SUMS_A_BYTE = 2 }; /* multiplications that take as long as moving a byte, in which nx_grain() counts */
+enum {
+    NX__SUMS_A_BYTE = 2, /* multiplications that take as long as moving a byte, in which nx_grain() counts */
+    NX__FEW_ROWS = 2     /* of weights in a group, which are summed without packing */
+};
+static inline int64_t nx__volume(const int64_t *n) { return n[0] * n[1] * n[2]; }
 
 typedef struct nx__planes {
     const float *source;   /* images x channels x size */
@@ -37,6 +42,15 @@ static inline void nx__put(const nx_tail *t, int64_t channel, const float *resul
         memcpy(to, from, (size_t)n * sizeof *to);
     }
 }
+
+/* Groups of one channel of the big side, where it lies (alone.c). `back`: the big side from the small one. */
+bool nx__alone_suits(const nx_windows *w);
+bool nx__alone_suits_back(const nx_windows *w);
+bool nx__alone_suits_weights(const nx_windows *w);
+NX_MUST_USE nx_status nx__alone(const nx_windows *w, const float *big, const float *weight, const float *bias, const nx_tail *tail,
+                                float *small);
+NX_MUST_USE nx_status nx__alone_back(const nx_windows *w, const float *small, const float *weight, const float *bias, float *big);
+NX_MUST_USE nx_status nx__alone_weigh(const nx_windows *w, const float *big, const float *small, float *weight);
 
 /* Whether a convolution is quicker by Winograd's way, and that way, which has bits of its own.
  * `back`: the big side from the small one, with the weights turned round. */

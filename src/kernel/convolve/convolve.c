@@ -4,9 +4,9 @@
  * time, and meet all weights while they stay in the caches. Few channels, as those of depthwise kernels, are summed without
  * packing. The big side is made phase by phase: places that leave the same rest meet the same taps, without a stride.
  * Results are cut for threads by place; each of their numbers is one sum in order of taps. */
-#include "kernel/convolve.h"
+#include "kernel/convolve/convolve.h"
 #include "kernel/panel.h"
-#include "kernel/taps.h"
+#include "kernel/convolve/taps.h"
 
 NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__taps nx__taps)
 
@@ -20,12 +20,10 @@ enum {
     LENGTH = 256, PANELS = 8, /* places that are packed together, and at most so many panels of them */
     BAD_STEP = 1024,         /* see blocked.c */
     PART = 48,               /* rows that are worth packing the same places for on another thread */
-    FEW_ROWS = 2,            /* are summed without packing */
     PLANES = 1 << 21         /* numbers that are padded at a time */
 };
 
-static bool sums_only(int64_t rows) { return rows <= FEW_ROWS; }
-static int64_t volume(const int64_t *n) { return n[0] * n[1] * n[2]; }
+static bool sums_only(int64_t rows) { return rows <= NX__FEW_ROWS; }
 
 /* ---- planes: what is read, padded (convolve.h) --------------------------------------------------------------------- */
 void nx__planes_lay(nx__planes *p, bool may_be_direct) {
@@ -64,7 +62,7 @@ static nx_status fill_planes(void *arg, int64_t begin, int64_t end) {
     const nx__planes *p = arg;
     for (int64_t at = begin; at < end; at++) {
         float *to = p->at + at * p->plane;
-        const float *from = p->source + (p->first_image * p->channels + at) * volume(p->size);
+        const float *from = p->source + (p->first_image * p->channels + at) * nx__volume(p->size);
         for (int64_t d = 0; d < p->extent[0]; d++) {
             for (int64_t h = 0; h < p->extent[1]; h++, to += p->row) {
                 int64_t z = d + p->origin[0], y = h + p->origin[1];
@@ -129,7 +127,7 @@ typedef struct convolution {
 
 static int64_t source_place(const lattice *l, int64_t at) {
     int64_t w = at % l->count[2], h = at / l->count[2] % l->count[1], d = at / l->count[2] / l->count[1] % l->count[0];
-    return l->first + at / volume(l->count) * l->image_step + d * l->step[0] + h * l->step[1] + w;
+    return l->first + at / nx__volume(l->count) * l->image_step + d * l->step[0] + h * l->step[1] + w;
 }
 
 /* The stretches of `n` places from `at` on; those that follow each other are one. */
@@ -146,7 +144,7 @@ static int find_stretches(const lattice *l, int64_t at, int64_t n, nx__stretch *
 
 /* Numbers of the result of an image's group, from channel 0 on. */
 static float *result_at(const convolution *c, int64_t image, int64_t group) {
-    return c->to + (image * c->groups + group) * c->of.rows * volume(c->size);
+    return c->to + (image * c->groups + group) * c->of.rows * nx__volume(c->size);
 }
 
 /* Places first .. first + n of rows of an image, or of images one after the other, into a result of which they are a part. The
@@ -154,7 +152,7 @@ static float *result_at(const convolution *c, int64_t image, int64_t group) {
 static void put_places(const convolution *c, int64_t channel, float *to, const float *from, int64_t from_step, int64_t rows,
                        int64_t first, int64_t n) {
     const lattice *l = &c->of;
-    const int64_t plane = volume(c->size), image_step = c->groups * l->rows * plane;
+    const int64_t plane = nx__volume(c->size), image_step = c->groups * l->rows * plane;
     for (int64_t done = 0, length; l->plain && done < n; done += length) { /* whole planes, or a part of one */
         const int64_t at = first + done;
         length = nx_least(plane - at % plane, n - done);
@@ -166,7 +164,7 @@ static void put_places(const convolution *c, int64_t channel, float *to, const f
         const int64_t at = first + done, w = at % l->count[2], right = l->to_step[2];
         const int64_t h = at / l->count[2] % l->count[1], d = at / l->count[2] / l->count[1] % l->count[0];
         const int64_t z = l->to_first[0] + d * l->to_step[0], y = l->to_first[1] + h * l->to_step[1];
-        float *row = to + at / volume(l->count) * image_step + (z * c->size[1] + y) * c->size[2] + l->to_first[2] + w * right;
+        float *row = to + at / nx__volume(l->count) * image_step + (z * c->size[1] + y) * c->size[2] + l->to_first[2] + w * right;
         length = nx_least(l->count[2] - w, n - done);
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t j = 0; j < length; j++) row[r * plane + j * right] = from[r * from_step + done + j];
@@ -235,7 +233,7 @@ static void multiply_rows(const convolution *c, const tile *t, int64_t row, int6
 static void put_rows(const convolution *c, const tile *t, int64_t row, int64_t rows) {
     const int64_t from = row - t->row;
     if (t->aside || (c->tail && !follows_at_once(c, t)))
-        put_places(c, t->channel + row, t->to + from * volume(c->size), t->c + from * t->c_step, t->c_step, rows, t->first, t->n);
+        put_places(c, t->channel + row, t->to + from * nx__volume(c->size), t->c + from * t->c_step, t->c_step, rows, t->first, t->n);
 }
 
 /* Rows of weights that are near while all panels meet them. */
@@ -296,7 +294,7 @@ static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
         t.row = l->rows * of / c->parts;
         t.end = l->rows * (of + 1) / c->parts;
         t.first = at / c->parts % c->tiles * length;
-        t.n = nx_least(length, volume(l->count) * nx_least(c->together, c->images - image) - t.first);
+        t.n = nx_least(length, nx__volume(l->count) * nx_least(c->together, c->images - image) - t.first);
         image += p->first_image;
         t.panels = (t.n + width - 1) / width;
         t.from = nx__plane_of(p, image, group * c->from_channels);
@@ -305,10 +303,10 @@ static nx_status run_tiles(void *arg, int64_t begin, int64_t end) {
         t.packed = room;
         t.strip = room + packed;
         t.channel = group * l->rows;
-        t.to = result_at(c, image, group) + t.row * volume(c->size);
+        t.to = result_at(c, image, group) + t.row * nx__volume(c->size);
         t.aside = aside;
         t.c = aside ? t.strip + strip : t.to + t.first;
-        t.c_step = aside ? length : volume(c->size);
+        t.c_step = aside ? length : nx__volume(c->size);
         if (sums_only(l->rows)) sum_tile(c, &t);
         else multiply_tile(c, &t);
     }
@@ -339,7 +337,7 @@ static nx_status convolve(const nx_windows *w, nx__planes *p, convolution *c, co
         NX_TRY_FAIL(nx__planes_pad(p, images));
         for (int64_t k = 0; k < n; k++) {
             c->of = lattices[k];
-            int64_t places = volume(c->of.count), length = tile_length(c);
+            int64_t places = nx__volume(c->of.count), length = tile_length(c);
             c->images = images;
             c->together = sums_only(c->of.rows) || 2 * places > length ? 1 : nx_least(length / places, images);
             c->tiles = (places + length - 1) / length;
@@ -370,7 +368,7 @@ static void plan_gather(const nx_windows *w, const float *big, bool may_be_direc
 
 /* The places of the small side. */
 static nx_status plan_windows(const nx_windows *w, const nx__planes *p, lattice *l) {
-    int64_t taps = volume(w->kernel);
+    int64_t taps = nx__volume(w->kernel);
     *l = (lattice){.step = {w->stride[0] * p->layer, w->stride[1] * p->row}, .to_step = {1, 1, 1}, .plain = true,
                    .image_step = p->channels * p->plane,
                    .rows = w->small_channels, .k = w->big_channels * taps, .a_step = w->big_channels * taps};
@@ -387,89 +385,13 @@ static nx_status plan_windows(const nx_windows *w, const nx__planes *p, lattice 
     return NX_OK;
 }
 
-/* ---- groups of one channel: a channel after the other, where it lies -------------------------------------------------- */
-typedef struct alone {
-    nx__channel channel;
-    int64_t channels, groups, rows; /* that are read, of all images; rows: that are made of each */
-    const float *from, *weights, *bias;
-    const nx_tail *tail;
-    float *to;
-} alone;
-
-static bool suits_alone(const nx_windows *w) {
-    const bool flat = w->kernel[0] == 1 && w->big[0] == 1 && w->small[0] == 1 && w->padding[0] == 0;
-    const bool narrow = w->kernel[2] <= NX__CHANNEL_WIDTH && w->padding[2] <= NX__CHANNEL_PADDING && w->stride[2] <= 2;
-    return flat && narrow && w->big_channels == 1 && sums_only(w->small_channels) && w->big[2] < INT32_MAX / 4;
-}
-
-static nx_status run_channels(void *arg, int64_t begin, int64_t end) {
-    const alone *a = arg;
-    const int64_t from = a->channel.from[0] * a->channel.from[1], made = a->channel.made[0] * a->channel.made[1];
-    const int64_t n_taps = a->channel.kernel[0] * a->channel.kernel[1];
-    const nx__taps *taps = nx__taps_get();
-    float *copy = NULL; /* of channels at the ends, around which there is nothing to be read */
-    for (int64_t at = begin; at < end; at++) {
-        const float *x = a->from + at * from;
-        if (at * from < NX__TAPS_SLACK || (a->channels - at - 1) * from < NX__TAPS_SLACK) {
-            const size_t bytes = sizeof(float) * (size_t)(from + 2 * NX__TAPS_SLACK);
-            if (copy == NULL && (copy = nx_room_new(bytes)) == NULL) return nx_fail_memory(bytes);
-            memset(copy, 0, NX__TAPS_SLACK * sizeof *copy);
-            memset(copy + NX__TAPS_SLACK + from, 0, NX__TAPS_SLACK * sizeof *copy);
-            x = memcpy(copy + NX__TAPS_SLACK, x, sizeof(float) * (size_t)from);
-        }
-        for (int64_t r = 0; r < a->rows; r++) {
-            const int64_t row = at % a->groups * a->rows + r;
-            const int64_t result = at * a->rows + r, room = (end * a->rows - result) * made;
-            taps->channel(&a->channel, a->to + result * made, room, x, a->weights + row * n_taps, a->bias ? a->bias[row] : 0);
-            if (a->tail) nx__put(a->tail, row, a->to, a->to + result * made, a->to + result * made, made);
-        }
-    }
-    nx_room_free(copy);
-    return NX_OK;
-}
-
-static nx_status convolve_alone(const nx_windows *w, const float *big, const float *weight, const float *bias, const nx_tail *tail,
-                                float *small) {
-    alone a = {.channels = w->images * w->groups, .groups = w->groups, .rows = w->small_channels, .from = big, .weights = weight,
-               .bias = bias, .tail = tail, .to = small};
-    for (int d = 0; d < 2; d++) {
-        a.channel.from[d] = w->big[d + 1];
-        a.channel.made[d] = w->small[d + 1];
-        a.channel.kernel[d] = w->kernel[d + 1];
-        a.channel.stride[d] = w->stride[d + 1];
-        a.channel.dilation[d] = w->dilation[d + 1];
-        a.channel.padding[d] = w->padding[d + 1];
-    }
-    return nx_parallel(a.channels, nx_grain(volume(w->small) * a.rows * (volume(w->kernel) + 4)), run_channels, &a);
-}
-
-/* The big side of such groups without strides is the small side of windows that go the other way, with the weights turned round. */
-static bool turn_alone(const nx_windows *w, nx_windows *turned) {
-    *turned = *w;
-    memcpy(turned->big, w->small, sizeof w->small);
-    memcpy(turned->small, w->big, sizeof w->big);
-    bool fits = w->small_channels == 1 && volume(w->stride) == 1;
-    for (int d = 0; d < 3; d++) fits &= (turned->padding[d] = w->dilation[d] * (w->kernel[d] - 1) - w->padding[d]) >= 0;
-    return fits && suits_alone(turned);
-}
-
-static nx_status spread_alone(const nx_windows *turned, const float *small, const float *weight, const float *bias, float *big) {
-    const int64_t taps = volume(turned->kernel), n = turned->groups * taps;
-    float *weights = nx_room_new(sizeof *weights * (size_t)n);
-    if (weights == NULL) return nx_fail_memory(sizeof *weights * (size_t)n);
-    for (int64_t k = 0; k < n; k++) weights[k] = weight[k / taps * taps + taps - 1 - k % taps];
-    nx_status status = convolve_alone(turned, small, weights, bias, NULL, big);
-    nx_room_free(weights);
-    return status;
-}
-
 nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float *weight, const float *bias, const nx_tail *tail,
                              float *small) {
     nx__planes p;
     lattice l;
     convolution c = {.groups = w->groups, .from_channels = w->big_channels, .bias = bias, .tail = tail, .to = small};
     if (nx__winograd_suits(w)) return nx__winograd(w, false, big, weight, bias, tail, small);
-    if (suits_alone(w)) return convolve_alone(w, big, weight, bias, tail, small);
+    if (nx__alone_suits(w)) return nx__alone(w, big, weight, bias, tail, small);
     plan_gather(w, big, !sums_only(w->small_channels), &p);
     NX_TRY(plan_windows(w, &p, &l));
     l.weights = weight;
@@ -480,7 +402,7 @@ nx_status nx_convolve_gather(const nx_windows *w, const float *big, const float 
 }
 
 void nx_convolve_follow(const nx_windows *w, const nx_tail *tail, float *small) {
-    const int64_t channels = w->groups * w->small_channels, plane = volume(w->small);
+    const int64_t channels = w->groups * w->small_channels, plane = nx__volume(w->small);
     for (int64_t at = 0; at < w->images * channels; at++)
         nx__put(tail, at % channels, small, small + at * plane, small + at * plane, plane);
 }
@@ -541,7 +463,7 @@ enum { TURNED = 8 }; /* rows turned together, so that what lies side by side is 
 static nx_status turn_weights(void *arg, int64_t begin, int64_t end) {
     const turned *t = arg;
     const nx_windows *w = t->w;
-    int64_t kernel = volume(w->kernel), step = w->small_channels * t->n_taps;
+    int64_t kernel = nx__volume(w->kernel), step = w->small_channels * t->n_taps;
     for (int64_t first = begin, n; first < end; first += n) {
         int64_t group = first / w->big_channels, channel = first % w->big_channels;
         n = nx_least(nx_least(TURNED, end - first), w->big_channels - channel);
@@ -559,7 +481,7 @@ static nx_status turn_weights(void *arg, int64_t begin, int64_t end) {
 /* The taps that places with the rests `rest` meet, and how far before such a place they read. */
 static void find_taps(const nx_windows *w, const nx__planes *p, const int64_t *rest, int64_t *taps, int64_t *back) {
     int64_t n = 0;
-    for (int64_t tap = 0; tap < volume(w->kernel); tap++) {
+    for (int64_t tap = 0; tap < nx__volume(w->kernel); tap++) {
         int64_t at[3] = {tap / w->kernel[2] / w->kernel[1], tap / w->kernel[2] % w->kernel[1], tap % w->kernel[2]};
         if (!meets(w, 0, rest[0], at[0]) || !meets(w, 1, rest[1], at[1]) || !meets(w, 2, rest[2], at[2])) continue;
         taps[n] = tap;
@@ -571,7 +493,7 @@ static void find_taps(const nx_windows *w, const nx__planes *p, const int64_t *r
 static nx_status plan_phase(const nx_windows *w, const nx__planes *p, const int64_t *rest, const float *weight, lattice *l) {
     phase f[3];
     int64_t n_taps = 1, steps[3] = {p->layer, p->row, 1};
-    *l = (lattice){.step = {p->layer, p->row}, .plain = volume(w->stride) == 1, .rows = w->big_channels,
+    *l = (lattice){.step = {p->layer, p->row}, .plain = nx__volume(w->stride) == 1, .rows = w->big_channels,
                    .image_step = p->channels * p->plane};
     for (int d = 0; d < 3; d++) {
         f[d] = find_phase(w, d, rest[d]);
@@ -582,7 +504,7 @@ static nx_status plan_phase(const nx_windows *w, const nx__planes *p, const int6
         l->to_step[d] = w->stride[d];
     }
     l->k = l->a_step = w->small_channels * n_taps;
-    if (l->k == 0 || volume(l->count) == 0) return NX_OK;
+    if (l->k == 0 || nx__volume(l->count) == 0) return NX_OK;
     int64_t numbers = w->groups * w->big_channels * l->k;
     l->places = nx_alloc(sizeof(int64_t) * (size_t)(l->k + 2 * n_taps));
     float *made = nx_room_new(sizeof(float) * (size_t)numbers);
@@ -608,14 +530,14 @@ static nx_status fill_results(void *arg, int64_t begin, int64_t end) {
 /* ---- a small side of one place, which is a product of matrices ----------------------------------------------------------- */
 /* Whether the big side is one window, all of it, which then has no dilation. */
 static bool is_one_window(const nx_windows *w) {
-    bool is_whole = w->groups == 1 && volume(w->small) == 1;
+    bool is_whole = w->groups == 1 && nx__volume(w->small) == 1;
     for (int d = 0; d < 3; d++) is_whole &= w->padding[d] == 0 && w->big[d] == w->kernel[d];
     return is_whole;
 }
 
 /* The small side's channels, image by image, times the weights, whose rows are windows. */
 static nx_status spread_window(const nx_windows *w, const float *small, const float *weight, const float *bias, float *big) {
-    const int64_t taps = volume(w->kernel), n = w->big_channels * taps;
+    const int64_t taps = nx__volume(w->kernel), n = w->big_channels * taps;
     float *start = bias ? nx_room_new(sizeof *start * (size_t)n) : NULL;
     if (bias && start == NULL) return nx_fail_memory(sizeof *start * (size_t)n);
     for (int64_t j = 0; bias && j < n; j++) start[j] = bias[j / taps];
@@ -627,7 +549,7 @@ static nx_status spread_window(const nx_windows *w, const float *small, const fl
 }
 
 static nx_status weigh_window(const nx_windows *w, const float *big, const float *small, float *weight) {
-    const int64_t n = w->big_channels * volume(w->kernel);
+    const int64_t n = w->big_channels * nx__volume(w->kernel);
     return nx_product_spread(&(nx_product){.m = w->small_channels, .n = n, .k = w->images, .a = small, .a_row_step = 1,
                                            .a_k_step = w->small_channels, .b = big, .b_k_step = n, .b_column_step = 1, .c = weight,
                                            .c_row_step = n});
@@ -637,9 +559,8 @@ nx_status nx_convolve_spread(const nx_windows *w, const float *small, const floa
     nx_status status = NX_OK;
     nx__planes p;
     convolution c = {.groups = w->groups, .from_channels = w->small_channels, .bias = bias, .to = big};
-    int64_t phases = volume(w->stride), n = 0, reached = 0;
-    nx_windows turned;
-    if (turn_alone(w, &turned)) return spread_alone(&turned, small, weight, bias, big);
+    int64_t phases = nx__volume(w->stride), n = 0, reached = 0;
+    if (nx__alone_suits_back(w)) return nx__alone_back(w, small, weight, bias, big);
     if (nx__winograd_suits(w)) return nx__winograd(w, true, small, weight, bias, NULL, big);
     if (is_one_window(w)) return spread_window(w, small, weight, bias, big);
     memcpy(c.size, w->big, sizeof c.size);
@@ -651,10 +572,10 @@ nx_status nx_convolve_spread(const nx_windows *w, const float *small, const floa
         lattice *l = &lattices[n++];
         NX_TRY_FAIL(plan_phase(w, &p, rest, weight, l));
         if (l->places == NULL) n--;
-        else reached += volume(l->count);
+        else reached += nx__volume(l->count);
     }
-    if (reached < volume(w->big)) {
-        filled f = {big, bias, w->groups * w->big_channels, volume(w->big)};
+    if (reached < nx__volume(w->big)) {
+        filled f = {big, bias, w->groups * w->big_channels, nx__volume(w->big)};
         NX_TRY_FAIL(nx_parallel(w->images * f.channels, nx_grain(f.plane * 4), fill_results, &f));
     }
     if (n) NX_TRY_FAIL(convolve(w, &p, &c, lattices, n));
@@ -682,7 +603,7 @@ typedef struct weighing {
 /* Adds up rows first .. first + rows of the windows of an image's group, times the small side. */
 static nx_status weigh_image(const weighing *v, int64_t image, int64_t group, int64_t first, int64_t rows, float *windows, float *room) {
     const lattice *l = v->l;
-    int64_t places = volume(l->count);
+    int64_t places = nx__volume(l->count);
     const float *from = nx__plane_of(v->p, image, group * v->w->big_channels);
     nx__stretch stretches[PLACES];
     for (int64_t at = 0; at < places; at += PLACES) {
@@ -720,7 +641,7 @@ static nx_status weigh_blocks(void *arg, int64_t begin, int64_t end) {
 static nx_status weigh_groups(void *arg, int64_t begin, int64_t end) {
     const weighing *v = arg;
     const lattice *l = v->l;
-    int64_t places = volume(l->count);
+    int64_t places = nx__volume(l->count);
     for (int64_t group = begin; group < end; group++) {
         for (int64_t image = v->p->first_image; image < v->p->first_image + v->images; image++) {
             const float *from = nx__plane_of(v->p, image, group * v->w->big_channels);
@@ -768,7 +689,7 @@ static nx_status weigh(weighing *v, nx__planes *p, float *weight) {
     for (p->first_image = 0; p->first_image < w->images; p->first_image += together) {
         v->images = nx_least(together, w->images - p->first_image);
         NX_TRY_FAIL(nx__planes_pad(p, v->images));
-        int64_t cost = v->images * volume(w->small) * w->small_channels / NX__SUMS_A_BYTE + 1;
+        int64_t cost = v->images * nx__volume(w->small) * w->small_channels / NX__SUMS_A_BYTE + 1;
         if (few) NX_TRY_FAIL(nx_parallel(w->groups, nx_grain(cost * v->l->k), weigh_groups, v));
         else NX_TRY_FAIL(nx_parallel(w->groups * v->blocks, nx_grain(cost * v->block), weigh_blocks, v));
     }
@@ -784,6 +705,7 @@ nx_status nx_convolve_weigh(const nx_windows *w, const float *big, const float *
     nx__planes p;
     lattice l;
     if (nx__winograd_suits_weights(w)) return nx__winograd_weigh(w, big, small, weight);
+    if (nx__alone_suits_weights(w)) return nx__alone_weigh(w, big, small, weight);
     if (is_one_window(w)) return weigh_window(w, big, small, weight);
     plan_gather(w, big, true, &p);
     NX_TRY(plan_windows(w, &p, &l));
