@@ -590,6 +590,7 @@ fail:
 
 /* ---- the weights' gradient --------------------------------------------------------------------------------------------- */
 enum { PLACES = 512, PLACES_STEP = PLACES + 16, MOST_TAPS = 192 }; /* places and rows of windows that are multiplied together */
+enum { SOME_ROWS = 8, LONG = 32 };
 
 typedef struct weighing {
     const nx_windows *w;
@@ -637,7 +638,7 @@ static nx_status weigh_blocks(void *arg, int64_t begin, int64_t end) {
     return status;
 }
 
-/* Few rows: sums of products where the numbers lie. */
+/* Sums of products where the numbers lie. */
 static nx_status weigh_groups(void *arg, int64_t begin, int64_t end) {
     const weighing *v = arg;
     const lattice *l = v->l;
@@ -674,9 +675,14 @@ static nx_status turn_sums(void *arg, int64_t begin, int64_t end) {
     return NX_OK;
 }
 
+/* Whether sums go on where the numbers lie: of few rows, or of some with windows long enough for the ends of their sums. */
+static bool adds_where_they_lie(const nx_windows *w) {
+    return sums_only(w->small_channels) || (w->small_channels <= SOME_ROWS && w->small[2] >= LONG);
+}
+
 static nx_status weigh(weighing *v, nx__planes *p, float *weight) {
     const nx_windows *w = v->w;
-    bool few = sums_only(w->small_channels);
+    bool few = adds_where_they_lie(w);
     int64_t together, n = w->groups * v->l->k * v->l->rows, pieces = 2 * nx_num_threads();
     nx_status status = NX_OK;
     v->sums = few ? weight : nx_room_new(sizeof(float) * (size_t)n);
