@@ -43,6 +43,7 @@ CASES = [
     Case("ResNet-18 training", "resnet18", True, 0.8),
     Case("U-Net training, 1 x 3 x 256 x 256", "unet", True, 0.95),
     Case("depthwise (MobileNetV2) inference", "mobilenet", False, 0.75),
+    Case("depthwise (MobileNetV2) training, 8 x 3 x 224 x 224", "mobilenet_batch", True, 0.95),
     Case("LSTM training, 2 x 256, 16 x 64", "lstm", True, 0.75),
     Case("GRU training, 2 x 256, 16 x 64", "gru", True, 0.6),
     Case("VAE training", "vae", True, 0.95),

@@ -161,8 +161,8 @@ def bert(torch: ModuleType) -> Network:
     return nn.Sequential(*(Block() for _ in range(6))), (torch.randn(8, 128, 384),), None
 
 
-def mobilenet(torch: ModuleType) -> Network:
-    """Inverted residuals with depthwise convolutions, as MobileNetV2 has them, 1 x 3 x 224 x 224."""
+def mobilenet(torch: ModuleType, images: int = 1) -> Network:
+    """Inverted residuals with depthwise convolutions, as MobileNetV2 has them, images x 3 x 224 x 224."""
     nn = torch.nn
 
     def layer(inputs: int, outputs: int, size: int, stride: int = 1, groups: int = 1, last: bool = False) -> list:
@@ -187,7 +187,11 @@ def mobilenet(torch: ModuleType) -> Network:
             layers.append(Inverted(inputs, outputs, 1 if k else stride, factor))
             inputs = outputs
     layers += [*layer(320, 1280, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000)]
-    return nn.Sequential(*layers), (torch.randn(1, 3, 224, 224),), None
+    return nn.Sequential(*layers), (torch.randn(images, 3, 224, 224),), labelled(torch, images, 1000)
+
+
+def mobilenet_batch(torch: ModuleType) -> Network:
+    return mobilenet(torch, 8)
 
 
 def ode(torch: ModuleType) -> Network:

@@ -713,7 +713,7 @@ nx_status nx_convolve_weigh(const nx_windows *w, const float *big, const float *
     if (nx__winograd_suits_weights(w)) return nx__winograd_weigh(w, big, small, weight);
     if (nx__alone_suits_weights(w)) return nx__alone_weigh(w, big, small, weight);
     if (is_one_window(w)) return weigh_window(w, big, small, weight);
-    plan_gather(w, big, true, &p);
+    plan_gather(w, big, !adds_where_they_lie(w), &p); /* planes go on for a vector behind their rows */
     NX_TRY(plan_windows(w, &p, &l));
     weighing v = {.w = w, .p = &p, .l = &l, .small = small};
     nx_status status = weigh(&v, &p, weight);

@@ -33,7 +33,8 @@ typedef struct nx__taps {
      * start; to[2 a + 1] the same of odd taps; for each a below n, a multiple of 16. */
     void (*spread_row)(float *to, const float *const *rows, const float *const *weights, int64_t count, int64_t width, int64_t n,
                        float start);
-    /* to[i] += the sum of g[r * g_step + j] * from[places[i] + r * from_step + j] over `rows` rows of n. */
+    /* to[i] += the sum of g[r * g_step + j] * from[places[i] + r * from_step + j] over `rows` rows of n. Where n is less than a vector
+     * has, one is read of `from`. */
     void (*dots)(float *to, const float *g, int64_t g_step, const float *from, int64_t from_step, int64_t rows, int64_t n,
                  const int64_t *places, int64_t k);
     /* winograd.c. Of n kernels of 3 x 3, from_step apart, number p of the 36 that each becomes goes to to[p * to_step + i];
