@@ -12,10 +12,13 @@ typedef struct alone {
     float *to;
 } alone;
 
+static bool is_flat(const nx_windows *w) {
+    return w->kernel[0] == 1 && w->big[0] == 1 && w->small[0] == 1 && w->padding[0] == 0 && w->big_channels == 1;
+}
+
 bool nx__alone_suits(const nx_windows *w) {
-    const bool flat = w->kernel[0] == 1 && w->big[0] == 1 && w->small[0] == 1 && w->padding[0] == 0;
     const bool narrow = w->kernel[2] <= NX__CHANNEL_WIDTH && w->padding[2] <= NX__CHANNEL_PADDING && w->stride[2] <= 2;
-    return flat && narrow && w->big_channels == 1 && w->small_channels <= NX__FEW_ROWS && w->big[2] < INT32_MAX / 4;
+    return is_flat(w) && narrow && w->small_channels <= NX__FEW_ROWS && w->big[2] < INT32_MAX / 4;
 }
 
 /* Number `at` of `count` pieces of n numbers; at the ends, around which there is nothing to be read, a copy in `room`. */
@@ -102,20 +105,18 @@ bool nx__alone_suits_weights(const nx_windows *w) {
 }
 
 nx_status nx__alone_weigh(const nx_windows *w, const float *big, const float *small, float *weight) {
-    const weighed v = {.channel = channel_of(w), .images = w->images, .groups = w->groups, .rows = w->small_channels, .from = big,
-                       .g = small, .to = weight};
+    weighed v = {.channel = channel_of(w), .images = w->images, .groups = w->groups, .rows = w->small_channels, .from = big,
+                 .g = small, .to = weight};
     const int64_t each = w->images * nx__volume(w->small) * w->small_channels * nx__volume(w->kernel);
-    return nx_parallel(w->groups, nx_grain(each / NX__SUMS_A_BYTE + 1), weigh_groups, (void *)&v);
+    return nx_parallel(w->groups, nx_grain(each / NX__SUMS_A_BYTE + 1), weigh_groups, &v);
 }
 
 /* ---- the big side from the small one ---------------------------------------------------------------------------------- */
-static bool is_plain(const nx_windows *w) { return w->small_channels == 1 && w->big_channels == 1; }
-
 static bool turn_windows(const nx_windows *w, nx_windows *turned) {
     *turned = *w;
     memcpy(turned->big, w->small, sizeof w->small);
     memcpy(turned->small, w->big, sizeof w->big);
-    bool fits = is_plain(w) && nx__volume(w->stride) == 1;
+    bool fits = w->small_channels == 1 && nx__volume(w->stride) == 1;
     for (int d = 0; d < 3; d++) fits &= (turned->padding[d] = w->dilation[d] * (w->kernel[d] - 1) - w->padding[d]) >= 0;
     return fits && nx__alone_suits(turned);
 }
@@ -139,9 +140,8 @@ typedef struct halved {
 } halved;
 
 static bool suits_halved(const nx_windows *w) {
-    const bool flat = w->kernel[0] == 1 && w->big[0] == 1 && w->small[0] == 1 && w->padding[0] == 0;
-    const bool narrow = w->kernel[1] <= NX__CHANNEL_WIDTH && w->dilation[1] == 1 && w->dilation[2] == 1;
-    return flat && narrow && is_plain(w) && w->stride[2] == 2;
+    const bool neighbours = w->kernel[1] <= NX__CHANNEL_WIDTH && w->dilation[1] == 1 && w->dilation[2] == 1;
+    return is_flat(w) && w->small_channels == 1 && neighbours && w->stride[2] == 2;
 }
 
 /* Row y of the big side, of which the first number may have no place in it. */
