@@ -11,7 +11,7 @@ export PYTHON
 PY := .venv/bin/python
 SHELL := bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-SOURCES := $(shell find src ops gen py python plugins include -type f -not -name '*.pyc') meson.build meson.options pyproject.toml
+SOURCES := $(shell find src ops gen py python plugins include -type f -not -name '*.pyc') meson.build meson.options pyproject.toml ops.txt
 
 .PHONY: all setup setup-versions setup-demo setup-test setup-bench setup-packages setup-hostile setup-wheel line test test-packages wheel demo bench bench-models bench-ops bench-calls check-hostile clean
 all: .venv/narthex.done
