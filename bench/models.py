@@ -24,7 +24,7 @@ from typing import Any
 
 from bench import networks, side
 from bench.rivals import RIVALS
-from bench.rows import peak
+from bench.rows import network_on, peak
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,8 @@ def stepper(torch: Any, case: Case, way: str) -> Any:
 
     if not case.trains:
         return infer
-    optimizer = torch.optim.SGD(module.parameters(), lr=1e-4, momentum=0.9)
-
-    def train() -> None:
-        optimizer.zero_grad()
-        loss(run(*inputs)).backward()
-        optimizer.step()
-
-    return train
+    _, step = network_on(torch, (module, inputs, loss))
+    return lambda: step(run)
 
 
 def measure(torch: Any, name: str, way: str) -> dict[str, float]:

@@ -252,6 +252,7 @@ def small_resnet_of(torch: Any) -> tuple[Any, Step]:
 
 
 def network_on(torch: Any, network: networks.Network) -> tuple[Any, Step]:
+    """The model of a network, and a step of its training by SGD."""
     model, inputs, loss = network
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
 

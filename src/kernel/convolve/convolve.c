@@ -5,8 +5,8 @@
  * packing. The big side is made phase by phase: places that leave the same rest meet the same taps, without a stride.
  * Results are cut for threads by place; each of their numbers is one sum in order of taps. */
 #include "kernel/convolve/convolve.h"
-#include "kernel/panel.h"
 #include "kernel/convolve/taps.h"
+#include "kernel/panel.h"
 
 NX_EACH_LEVEL(NX_LEVEL_DECLARE, extern const nx__taps nx__taps)
 
@@ -590,14 +590,14 @@ fail:
 
 /* ---- the weights' gradient --------------------------------------------------------------------------------------------- */
 enum { PLACES = 512, PLACES_STEP = PLACES + 16, MOST_TAPS = 192 }; /* places and rows of windows that are multiplied together */
-enum { SOME_ROWS = 8, LONG = 32 };
+enum { SOME_ROWS = 8, LONG = 32 }; /* of weights in a group; places of a row: summed without packing, too */
 
 typedef struct weighing {
     const nx_windows *w;
     const nx__planes *p;
     const lattice *l;
     const float *small;
-    float *sums;           /* groups x k x small channels; of few rows groups x small channels x k */
+    float *sums;           /* groups x k x small channels; without packing groups x small channels x k */
     int64_t images, block, blocks; /* rows of windows that one thread takes; so many of a group */
 } weighing;
 
@@ -682,10 +682,10 @@ static bool adds_where_they_lie(const nx_windows *w) {
 
 static nx_status weigh(weighing *v, nx__planes *p, float *weight) {
     const nx_windows *w = v->w;
-    bool few = adds_where_they_lie(w);
+    bool unpacked = adds_where_they_lie(w);
     int64_t together, n = w->groups * v->l->k * v->l->rows, pieces = 2 * nx_num_threads();
     nx_status status = NX_OK;
-    v->sums = few ? weight : nx_room_new(sizeof(float) * (size_t)n);
+    v->sums = unpacked ? weight : nx_room_new(sizeof(float) * (size_t)n);
     if (v->sums == NULL) return nx_fail_memory(sizeof(float) * (size_t)n);
     memset(v->sums, 0, sizeof(float) * (size_t)n);
     v->block = (v->l->k * w->groups + pieces - 1) / pieces;
@@ -696,14 +696,14 @@ static nx_status weigh(weighing *v, nx__planes *p, float *weight) {
         v->images = nx_least(together, w->images - p->first_image);
         NX_TRY_FAIL(nx__planes_pad(p, v->images));
         int64_t cost = v->images * nx__volume(w->small) * w->small_channels / NX__SUMS_A_BYTE + 1;
-        if (few) NX_TRY_FAIL(nx_parallel(w->groups, nx_grain(cost * v->l->k), weigh_groups, v));
+        if (unpacked) NX_TRY_FAIL(nx_parallel(w->groups, nx_grain(cost * v->l->k), weigh_groups, v));
         else NX_TRY_FAIL(nx_parallel(w->groups * v->blocks, nx_grain(cost * v->block), weigh_blocks, v));
     }
     turned t = {w, v->sums, weight, NULL, v->l->k};
-    if (!few) NX_TRY_FAIL(nx_parallel(w->groups * w->small_channels, nx_grain(v->l->k * 16), turn_sums, &t));
+    if (!unpacked) NX_TRY_FAIL(nx_parallel(w->groups * w->small_channels, nx_grain(v->l->k * 16), turn_sums, &t));
 fail:
     nx_room_free(p->at);
-    if (!few) nx_room_free(v->sums);
+    if (!unpacked) nx_room_free(v->sums);
     return status;
 }
 

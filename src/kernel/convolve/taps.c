@@ -1,8 +1,8 @@
 /* What convolutions do over and over (convolve.c), at each instruction-set level: packing windows into panels, and sums of
  * few products without packing. Numbers lie in planes that are padded, so that nothing asks where an image ends. */
 #include "kernel/convolve/convolve.h"
-#include "kernel/panel.h"
 #include "kernel/convolve/taps.h"
+#include "kernel/panel.h"
 
 enum { WIDE = NX_LANES, WIDEST = NX__PANEL_VECTORS * WIDE };
 typedef float wide __attribute__((vector_size(4 * NX_LANES)));
@@ -263,17 +263,10 @@ static void spread_row(float *to, const float *const *rows, const float *const *
 /* ---- sums of products over all places, for the derivative to few weights -------------------------------------------------- */
 enum { DOTS = 9 }; /* whose sums go on side by side */
 
-/* Which numbers of the last vector of a row of n count: of one that ends with the row, those that no whole vector had. */
-static inline __attribute__((always_inline)) lanes find_last(int64_t n) {
-    lanes at;
-    for (int j = 0; j < WIDE; j++) at[j] = j;
-    return n < WIDE ? at < (int32_t)n : at >= (int32_t)(WIDE - n % WIDE);
-}
-
 static inline __attribute__((always_inline)) void add_dots(float *to, const float *g, int64_t g_step, const float *from, int64_t from_step,
                                                            int64_t rows, int64_t n, const int64_t *places, const int k) {
-    const int64_t whole = n / WIDE * WIDE, last = n < WIDE ? 0 : n - WIDE;
-    const lanes kept = find_last(n);
+    const int64_t whole = n / WIDE * WIDE, last = begin_vector(whole, n);
+    const lanes kept = find_counted(last, whole, n, 1);
     wide s[DOTS] = {0};
     for (int64_t r = 0; r < rows; r++, g += g_step, from += from_step) {
         for (int64_t at = 0; at < whole; at += WIDE) {

@@ -4,8 +4,8 @@
  * points are 0, 1, -1, 1/2, -2 and infinity, with which an error is some three times that of plain sums.
  * Tiles of 4 x 4, of all images in a row, are taken UNIT at a time; each result is one sum in order of channels. */
 #include "kernel/convolve/convolve.h"
-#include "kernel/panel.h"
 #include "kernel/convolve/taps.h"
+#include "kernel/panel.h"
 
 #include <math.h>
 
